@@ -82,6 +82,26 @@ static const struct {
      "<src><seg>b</seg></src><ref><seg>c</seg></ref><ref/><hyp><seg>d</seg></hyp></doc></dataset>"},
     {"scores",
      "The price is 1,000.50 euros, not 1.000,50.\nThe price: 3-4 &quot;a&quot; &amp;lt; <skipped>\xC2\xA0..."},
+    {"document_html",
+     "<p class='x'>one <b>two</b><br>three &amp; four <code>x</code></p><ul><li translate=no>a<li>b</ul>"},
+    {"document_html", "<b>one <i>two</b> three</i> <a>one</a><a>two</a> H<sub>2</sub>O <!-- c --> one. Two"},
+    {"document_srt", "1\n00:00:01,000 --> 00:00:02,000\n- <i>one</i> two\n- three\n\n"},
+    {"document_vtt", "WEBVTT\n\nNOTE x\n\n00:01.000 --> 00:02.000 align:start\n<v A>one <00:01.500>two</v> three\n"},
+    {"document_po", "#, fuzzy\nmsgid \"one %s two\"\nmsgid_plural \"two {0}\"\nmsgstr[0] \"\"\nmsgstr[1] \"x\"\n"},
+    {"document_md",
+     "# one *two*\n\n- a [b](c) `d`\n  e\n\na|b\n-|-\nc|d\n\n```\nx\n```\n> a\\\n> b\n\n<p>x <b>y</b></p>\n"},
+    {"document_txt", "one two. Three\n\n  four\tfive\r\n"},
+    {"document_docx",
+     "<w:d "
+     "xmlns:w='http://schemas.openxmlformats.org/wordprocessingml/2006/main'><w:p><w:r><w:rPr><w:b/></w:rPr><w:t>one "
+     "two</w:t></w:r><w:hyperlink><w:r><w:t>three</w:t><w:br/></w:r></w:hyperlink><w:r><w:fldChar "
+     "w:fldCharType='begin'/>"
+     "</w:r><w:r><w:fldChar w:fldCharType='separate'/></w:r><w:r><w:t>four</w:t></w:r><w:r><w:fldChar "
+     "w:fldCharType='end'/></w:r></w:p></w:d>"},
+    {"document_odt",
+     "<o xmlns:text='urn:oasis:names:tc:opendocument:xmlns:text:1.0'><text:p>one <text:span>two</text:span>"
+     "<text:tab/>three<text:note><text:p>four</text:p></text:note></text:p></o>"},
+    {"document_epub", "<html><body><p>one <b>two</b><br/>three</p></body></html>"},
     {"scores", "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E \xF0\x9F\x98\x80 a-\n{b}\xFF"},
 };
 

@@ -13,6 +13,7 @@ extern const tsr_command tsr_command_bench;
 extern const tsr_command tsr_command_check;
 extern const tsr_command tsr_command_compare;
 extern const tsr_command tsr_command_devices;
+extern const tsr_command tsr_command_document;
 extern const tsr_command tsr_command_eval;
 extern const tsr_command tsr_command_golden;
 extern const tsr_command tsr_command_info;

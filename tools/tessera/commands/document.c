@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera document: a file in, the same with translated text out.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/tessera/commands.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/documents/documents.h"
+#include "tools/tessera/options/options.h"
+#include "tools/tessera/text/translator.h"
+
+typedef struct settings {
+  translator_settings translator;
+  const char *in;
+  const char *out;
+  const char *format;
+  int paragraphs;
+  int64_t max_unpacked; /* MiB */
+} settings;
+
+typedef struct session {
+  settings options;
+  translator translator;
+  char *bytes; /* of the file */
+  size_t size;
+  void *result;
+  size_t result_size;
+} session;
+
+static int check(void *opaque)
+{
+  settings *options = &((session *)opaque)->options;
+  if (!options->translator.model) {
+    return tsr_cli_usage("document", "--model is missing");
+  }
+  options->translator.alignment_layer = -1;
+  return TSR_EXIT_OK;
+}
+
+static int read_file(session *s)
+{
+  const char *path = s->options.in;
+  FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+  size_t room = 0, n = 1;
+  int code = TSR_EXIT_OK;
+  if (!file) {
+    tsr_cli_error("%s: %s", path, strerror(errno));
+    return TSR_EXIT_INPUT;
+  }
+  errno = 0;
+  while (n > 0 && code == TSR_EXIT_OK) {
+    if (s->size == room) {
+      room = room ? 2 * room : 1 << 16;
+      char *bytes = realloc(s->bytes, room);
+      code = bytes ? TSR_EXIT_OK : tsr_cli_no_memory();
+      s->bytes = bytes ? bytes : s->bytes;
+    }
+    n = code == TSR_EXIT_OK ? fread(s->bytes + s->size, 1, room - s->size, file) : 0;
+    s->size += n;
+  }
+  if (code == TSR_EXIT_OK && ferror(file)) {
+    tsr_cli_error("%s: %s", path, strerror(errno));
+    code = TSR_EXIT_INPUT;
+  }
+  if (file != stdin) {
+    fclose(file);
+  }
+  return code;
+}
+
+/* The path is written when all is there: a file that stands there already is lost only for a whole one. */
+static int write_file(const session *s)
+{
+  const char *path = s->options.out;
+  FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "wb");
+  int failed = !file || fwrite(s->result, 1, s->result_size, file) != s->result_size;
+  int reason = errno;
+  if (file && file != stdout && fclose(file) != 0 && !failed) {
+    failed = 1;
+    reason = errno;
+  }
+  if (failed) {
+    tsr_cli_error("%s: %s", path, strerror(reason));
+    return TSR_EXIT_INPUT;
+  }
+  return TSR_EXIT_OK;
+}
+
+/* A tsr_document_translator's. */
+static tsr_status translate(void *user, int32_t n, const tsr_translation_request *requests, tsr_translation **answers)
+{
+  session *s = user;
+  tsr_translation_request *own = malloc((size_t)n * sizeof *own);
+  if (!own) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  for (int32_t i = 0; i < n; i++) {
+    own[i] = requests[i];
+    own[i].search = &s->translator.options;
+    own[i].max_source = s->options.translator.max_source;
+  }
+  tsr_status status = tsr_translator_translate(s->translator.translator, n, own, answers);
+  free(own);
+  return status;
+}
+
+static tsr_status show_progress(void *user, int64_t done, int64_t total)
+{
+  session *s = user;
+  s->translator.done = done;
+  tsr_cli_progress_update(&s->translator.progress, done, total);
+  return TSR_OK;
+}
+
+static int run(void *opaque)
+{
+  session *s = opaque;
+  const settings *options = &s->options;
+  int code = read_file(s);
+  if (code == TSR_EXIT_OK) {
+    code = translator_open(&s->translator, &options->translator);
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  const tsr_document_translator work = {.translate = translate,
+                                        .user = s,
+                                        .paragraphs = options->paragraphs,
+                                        .limits = {.unpacked = options->max_unpacked << 20},
+                                        .progress = show_progress,
+                                        .progress_user = s};
+  char name[64];
+  snprintf(name, sizeof name, "the input.%s", options->format ? options->format : "");
+  tsr_status status =
+      tsr_document_file(&work, options->format ? name : options->in, s->bytes, s->size, &s->result, &s->result_size);
+  tsr_cli_progress_clear(&s->translator.progress);
+  code = tsr_cli_fail_input(status);
+  return code == TSR_EXIT_OK ? write_file(s) : code;
+}
+
+static void finish(void *opaque)
+{
+  session *s = opaque;
+  tsr_document_free(s->result);
+  free(s->bytes);
+  translator_finish(&s->translator);
+}
+
+/* The formats that a build knows. */
+static void print_formats(FILE *out)
+{
+  const char *const *formats = tsr_document_formats();
+  fputs("\nFormats:", out);
+  for (int i = 0; formats[i]; i++) {
+    fprintf(out, " %s", formats[i]);
+  }
+  fputs(formats[0] ? "\n" : " none; this build lacks libxml2 or libzip\n", out);
+}
+
+#define FIELD(member) TSR_FIELD(session, options.member)
+
+static const tsr_option rows[] = {
+    {"model", "FOLDER", TSR_OPTION_FOLDER, FIELD(translator.model),
+     .help = "the model: config.json, model.safetensors, its tokenizer's files"},
+    {.table = &translator_options, .offset = offsetof(session, options.translator)},
+    {"format", "NAME", TSR_OPTION_TEXT, FIELD(format), .help = "what the file is: html, docx ...",
+     .otherwise = "what its name's ending says"},
+    {"paragraphs", NULL, TSR_OPTION_FLAG, FIELD(paragraphs), .low = 1,
+     .help = "translate whole paragraphs, for a model that was trained on such; else sentence by sentence"},
+    {"max-unpacked", "MIB", TSR_OPTION_INTEGER, FIELD(max_unpacked), 1, 1 << 20, .preset = "256",
+     .help = "refuse a file that is larger when it is unpacked"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {
+    {"IN", TSR_OPTION_FILE, offsetof(session, options.in)},
+    {"OUT", TSR_OPTION_FILE, offsetof(session, options.out)},
+    {NULL},
+};
+
+const tsr_command tsr_command_document = {
+    .name = "document",
+    .summary = "translate a file: a page, subtitles, an office document, a book",
+    .usage = "--model FOLDER [OPTION]... IN OUT",
+    .intro =
+        "Translates the text of a file, and keeps its structure and styles: each tag or format goes with the words "
+        "that were made from those it had. `-` is standard input or output; the first needs --format. OUT is written "
+        "when the whole is translated.",
+    .options = &options,
+    .operands = operands,
+    .missing = "takes a file to read and one to write",
+    .takes = "a file to read and one to write",
+    .print_notes = print_formats,
+    .examples = "tessera document --model tools/demo-model page.html page.fr.html",
+    .session_size = sizeof(session),
+    .check = check,
+    .run = run,
+    .finish = finish,
+};
