@@ -56,7 +56,6 @@ export async function visit(browser, options = {}, path = '') {
   const context = await browser.newContext({locale: 'en-GB', acceptDownloads: true, ...options});
   const page = await context.newPage();
   const wrong = [];
-  page.expected = [];
   page.on('pageerror', error => wrong.push(error.message));
   page.on('console', message => {
     // The browser tells of every answer that is an error: those are asked for.
@@ -66,7 +65,13 @@ export async function visit(browser, options = {}, path = '') {
   page.on('request', request => {
     if (!request.url().startsWith(base) && !/^(blob|data):/.test(request.url())) wrong.push(request.url());
   });
-  await page.goto(base + path);
+  page.open = async to => {
+    await page.goto(base + to);
+    // Its lists are there, or it says why not.
+    await page.waitForFunction(() => !document.getElementById('target') || document.getElementById('target').options.length ||
+      !document.getElementById('notice').hidden);
+  };
+  await page.open(path);
   page.leave = async () => {
     equal(wrong, [], 'errors and foreign requests');
     await context.close();

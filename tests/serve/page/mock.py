@@ -178,8 +178,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 **state.settings})
         elif path == "/health":
             self.answer({"status": "ok"})
-        elif path.startswith("/download_file/") and path[15:] in state.documents:
-            data = state.documents[path[15:]]
+        elif path.startswith("/download_file/") and urllib.parse.unquote(path[15:]) in state.documents:
+            data = state.documents[urllib.parse.unquote(path[15:])]
             self.send_response(200)
             self.send_header("Content-Type", "application/octet-stream")
             self.send_header("Content-Length", str(len(data)))

@@ -155,6 +155,8 @@ function languageName(code, given) {
 
 /* ---- Requests. Addresses are relative, so that the page works below a path of a proxy. ---- */
 
+const ROOT = document.documentElement.dataset.root || '';
+
 class Refusal extends Error {
   // status: of HTTP; 0: no answer came. wait: seconds that the server asks for; 0: it does not say.
   constructor(status, message, wait = 0) {
@@ -195,7 +197,7 @@ async function request(path, body, signal) {
   }
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(ROOT + path, options);
     if (response.ok) return response;
     throw refusalOf(response.status, await response.text(), response.headers.get('Retry-After'));
   } catch (error) {

@@ -14,10 +14,10 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = ("texts.js", "common.js", "sentences.js", "page.js", "files.js", "status.js", "end.js")
 FILES = (
     ("/", "text/html; charset=utf-8", ("page.html",)),
-    ("/status", "text/html; charset=utf-8", ("status.html",)),
-    ("/page.css", "text/css; charset=utf-8", ("page.css",)),
-    ("/page.js", "text/javascript; charset=utf-8", SCRIPTS),
-    ("/icon.svg", "image/svg+xml", ("icon.svg",)),
+    ("/app/status", "text/html; charset=utf-8", ("status.html",)),
+    ("/app/page.css", "text/css; charset=utf-8", ("page.css", "status.css", "print.css")),
+    ("/app/page.js", "text/javascript; charset=utf-8", SCRIPTS),
+    ("/app/icon.svg", "image/svg+xml", ("icon.svg",)),
 )
 
 

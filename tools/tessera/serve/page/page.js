@@ -7,6 +7,7 @@ const SIDE_BY_SIDE = 2; // requests at a time
 const CHOICES = 6; // continuations that are asked for
 
 const view = {
+  isLoaded: false, // the server has told what it has
   languages: new Map(), // code -> {code, name, targets}
   source: 'auto',
   target: '',
@@ -156,7 +157,7 @@ function changed(delay = view.delay) {
   drawTranslation();
   setBusy(false);
   if (!patience.pause) {
-    showNotice('');
+    showNotice(view.isLoaded && !view.languages.size ? say('noModels') : '');
     tellAlarm('');
   }
   if (isEmpty || !view.languages.size) return;
@@ -615,7 +616,7 @@ async function loadServer() {
   by('key-form').hidden = !(settings.keyRequired && !store.get('key'));
   view.source = view.languages.has(store.get('source')) ? store.get('source') : 'auto';
   view.target = store.get('target') || settings.language?.target?.code || '';
-  if (!languages.length) showNotice(say('noModels'));
+  view.isLoaded = true;
   startFiles(settings);
   useAddress();
 }
@@ -625,7 +626,7 @@ function startTranslate() {
     drawLanguages();
     drawCount();
     drawFiles();
-    if (!view.languages.size && !by('notice').hidden) showNotice(say('noModels'));
+    if (view.isLoaded && !view.languages.size) showNotice(say('noModels'));
   });
   by('source-text').addEventListener('input', () => {
     if (location.hash.includes('text=')) writeAddress();
