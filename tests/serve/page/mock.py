@@ -94,7 +94,7 @@ class State:
     def reset(self):
         self.fail, self.delay, self.stream, self.asked, self.cancelled = [], 0.0, True, [], 0
         self.settings, self.codes, self.documents, self.broken_stream = {}, list(NAMES), {}, 0
-        self.tokens, self.started = 0, time.time()
+        self.readings = 0
 
     def failure(self, path):
         with self.lock:
@@ -176,6 +176,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "filesTranslation": True, "supportedFilesFormat": [".txt", ".odt", ".docx", ".srt"],
                 "language": {"source": {"code": "auto", "name": "Auto"}, "target": {"code": "fr", "name": "French"}},
                 **state.settings})
+        elif path == "/status":
+            self.answer({
+                "devices": [{"name": "cpu", "lost": False, "bytes": 0},
+                            {"name": "vulkan:0 <b>card</b>", "lost": True, "bytes": 6 << 30}],
+                "models": [{"name": "opus-mt-en-fr", "state": "open", "bytes": 312 << 20, "sources": 1, "targets": 1},
+                           {"name": "nllb-200-distilled-600M", "state": "closed", "bytes": 0, "sources": 202,
+                            "targets": 202}]})
+        elif path == "/metrics":
+            self.metrics()
         elif path == "/health":
             self.answer({"status": "ok"})
         elif path.startswith("/download_file/") and urllib.parse.unquote(path[15:]) in state.documents:
@@ -187,6 +196,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(data)
         else:
             self.error(404, "Not found")
+
+    def metrics(self):
+        """Ten seconds of load for each call: a hundred texts of 20 tokens."""
+        state = self.state
+        with state.lock:
+            state.readings += 1
+            n = state.readings
+        lines = [
+            "# TYPE tessera_tokens_total counter",
+            f'tessera_tokens_total{{side="source"}} {1800 * n}', f'tessera_tokens_total{{side="target"}} {2000 * n}',
+            f'tessera_requests_total{{endpoint="/translate",status="2xx"}} {100 * n}',
+            f'tessera_requests_total{{endpoint="/metrics",status="2xx"}} {7 * n}',
+            f"tessera_batch_rows_total {2000 * n}", f"tessera_steps_total {125 * n}",
+            f"tessera_queue {n % 5}", "tessera_running 16",
+        ]
+        for bound, share in (("0.05", 0), ("0.1", 50), ("0.25", 90), ("0.5", 99), ("+Inf", 100)):
+            lines.append(f'tessera_request_seconds_bucket{{endpoint="/translate",le="{bound}"}} {share * n}')
+            lines.append(f'tessera_request_seconds_bucket{{endpoint="/health",le="{bound}"}} {1000 * n}')
+        data = "\n".join(lines + [""]).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
     def do_POST(self):
         path = urllib.parse.urlsplit(self.path).path

@@ -28,8 +28,8 @@ def programs():
         if not found[need]:
             skip(f"there is no {need}")
     version = subprocess.run([found["node"], "--version"], capture_output=True, text=True, check=True).stdout
-    if int(version.lstrip("v").split(".")[0]) < 20:
-        skip(f"node {version.strip()} is older than 20, which playwright-core needs")
+    if int(version.lstrip("v").split(".")[0]) < 18:
+        skip(f"node {version.strip()} is older than 18, which playwright-core needs")
     return found
 
 

@@ -423,6 +423,45 @@ const features = {
     await page.leave();
   },
 
+  async status(browser, look) {
+    const page = await visit(browser, look, 'app/status');
+    await until(page, 'health', () => textOf(page, 'health'), 'The server is ready');
+    const cells = id => page.evaluate(name =>
+      [...document.getElementById(name).rows].map(row => [...row.cells].map(cell => cell.textContent)), id);
+    equal(await cells('devices'), [
+      ['Device', 'State', 'Memory'], ['cpu', 'works', '–'], ['vulkan:0 <b>card</b>', 'lost', '6\u00a0GiB'],
+    ], 'devices');
+    equal(await cells('models'), [
+      ['Model', 'State', 'Memory'], ['opus-mt-en-fr', 'open', '312\u00a0MiB'], ['nllb-200-distilled-600M', 'closed', '–'],
+    ], 'models');
+    equal((await cells('pairs'))[1], ['English', 'French, German, Japanese, Spanish'], 'languages');
+    const numbers = () => page.evaluate(() => Object.fromEntries([...document.querySelectorAll('#numbers div')]
+      .map(one => [one.firstChild.textContent, one.lastChild.textContent])));
+    await until(page, 'a second reading', async () => (await numbers())['Texts a step'], '16');
+    const seen = await numbers();
+    equal([seen['Half take at most'], seen['99 % take at most']], ['100\u00a0ms', '500\u00a0ms'], 'latency');
+    const tokens = Number(seen['Tokens a second'].replace(',', ''));
+    check(tokens > 500 && tokens < 1100, '2,000 tokens in two seconds', seen);
+    equal([seen['In batches'], /^[0-4]$/.test(seen.Waiting)], ['16', true], 'what is under way');
+    check((await page.getAttribute('#chart-line', 'points')).length > 3, 'a chart');
+    check(/^Tokens a second in the last 180 s: now [\d,]+, at most/.test(await textOf(page, 'chart-text')),
+      'told in words', await textOf(page, 'chart-text'));
+    check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'no scrolling aside');
+    await axe(page, 'status');
+    await tell({fail: [{path: '/health', status: 503, times: 1}]});
+    await until(page, 'busy', () => textOf(page, 'health'), 'The server takes no new work');
+    await until(page, 'ready again', () => textOf(page, 'health'), 'The server is ready');
+    await page.selectOption('#interface', 'fr');
+    equal([await textOf(page, 'health'), (await cells('models'))[0]], ['Le serveur est prêt', ['Modèle', 'État', 'Mémoire']],
+      'in French');
+    await page.context().setOffline(true);
+    await until(page, 'gone', () => textOf(page, 'health'), 'Le serveur est injoignable');
+    await page.context().setOffline(false);
+    await page.click('nav a:first-child');
+    await until(page, 'back to the text', () => page.title(), 'Tessera : traduire');
+    await page.leave();
+  },
+
   async print(browser, look) {
     const page = await visit(browser, look);
     await translate(page, `${MUSEUM}\n${OPENS}`, `${MUSEE}\n${OUVRE}`);
@@ -450,11 +489,13 @@ async function answers() {
   }
 }
 
-const only = process.argv.slice(2);
+// LOOK FEATURE..: "light", "dark-360", "all"; all features if none is named.
+const [wanted = 'all', ...only] = process.argv.slice(2);
 const looks = [];
 for (const colorScheme of ['light', 'dark']) {
   for (const viewport of [{width: 1280, height: 800}, {width: 360, height: 740}]) {
-    looks.push({colorScheme, viewport, hasTouch: viewport.width === 360});
+    const isWanted = wanted === 'all' || `${colorScheme}-${viewport.width}`.startsWith(wanted);
+    if (isWanted) looks.push({colorScheme, viewport, hasTouch: viewport.width === 360});
   }
 }
 const browser = await launch();

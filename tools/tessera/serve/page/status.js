@@ -80,12 +80,12 @@ function table(id, heads, rows) {
 
 function bytes(value) {
   if (!value) return '–';
-  return value < 1e9 ? `${number(value / 2 ** 20)} MiB` : `${number(value / 2 ** 30, 1)} GiB`;
+  return value < 2 ** 30 ? `${number(value / 2 ** 20)}\u00a0MiB` : `${number(value / 2 ** 30, 1)}\u00a0GiB`;
 }
 
 function seconds(value) {
   if (value === null) return '–';
-  return value < 1 ? `${number(1000 * value)} ms` : `${number(value, 1)} s`;
+  return value < 1 ? `${number(1000 * value)}\u00a0ms` : `${number(value, 1)}\u00a0s`;
 }
 
 const tag = (key, kind) => make('span', {class: `tag ${kind}`}, say(key));
@@ -113,8 +113,8 @@ function drawNumbers() {
     ['running', number(last.running)],
     ['waiting', number(last.waiting)],
     ['occupancy', steps ? number((last.rows - first.rows) / steps, 1) : '–'],
-    ['latency', `${seconds(quantile(0.5, last.buckets, first.buckets))}; ` +
-      seconds(quantile(0.99, last.buckets, first.buckets))],
+    ['latencyHalf', seconds(quantile(0.5, last.buckets, first.buckets))],
+    ['latencyMost', seconds(quantile(0.99, last.buckets, first.buckets))],
   ];
   by('numbers').replaceChildren(...values.map(([key, value]) =>
     make('div', {}, make('dt', {}, say(key)), make('dd', {}, value))));
@@ -130,7 +130,7 @@ function drawChart(values) {
   by('chart-line').setAttribute('points', points.join(' '));
   by('chart-area').setAttribute('points', values.length ?
     `${x(0).toFixed(1)},${height} ${points.join(' ')} ${width},${height}` : '');
-  label(by('chart'), 'chart', {
+  by('chart-text').textContent = say('chart', {
     seconds: number(KEPT_READINGS * PERIOD), now: number(values[values.length - 1] || 0),
     most: number(values.length ? Math.max(...values) : 0),
   });
