@@ -46,8 +46,8 @@ export async function asked(path) {
 export const launch = () => chromium.launch({
   executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
   args: [
-    '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-    '--disable-component-update', '--disable-sync',
+    '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
+    '--disable-background-networking', '--disable-component-update', '--disable-sync',
   ],
 });
 
@@ -68,8 +68,10 @@ export async function visit(browser, options = {}, path = '') {
   page.open = async to => {
     await page.goto(base + to);
     // Its lists are there, or it says why not.
-    await page.waitForFunction(() => !document.getElementById('target') || document.getElementById('target').options.length ||
-      !document.getElementById('notice').hidden);
+    await page.waitForFunction(() => {
+      const target = document.getElementById('target');
+      return !target || target.options.length || !document.getElementById('notice').hidden;
+    });
   };
   await page.open(path);
   page.leave = async () => {
@@ -110,6 +112,12 @@ export const marks = page => page.evaluate(() =>
 export const word = (page, name) => page.locator('#target-text .word', {hasText: new RegExp(`^${name}$`)}).first();
 export const textOf = (page, id) => page.evaluate(name => document.getElementById(name).textContent, id);
 export const isShown = (page, id) => page.evaluate(name => !document.getElementById(name).hidden, id);
+export const chosen = (page, id) => page.evaluate(name => document.getElementById(name).selectedOptions[0].text, id);
+export const counted = (page, selector) => page.evaluate(what => document.querySelectorAll(what).length, selector);
+
+// Nothing of it lies beside the window.
+export const fits = page => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);
+
 export const focused = page => page.evaluate(() =>
   document.activeElement.id || document.activeElement.className || document.activeElement.tagName);
 

@@ -292,7 +292,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 at = 0
                 for i, word in enumerate(words):
                     at = prefix.index(word, at)
-                    pairs.append({"target": [at, at + len(word)], "source": list(source_words[min(i, len(source_words) - 1)])})
+                    place = source_words[min(i, len(source_words) - 1)]
+                    pairs.append({"target": [at, at + len(word)], "source": list(place)})
                     at += len(word)
             made.append((text_of, pairs))
         answer = {"translatedText": [one[0] for one in made] if isinstance(q, list) else made[0][0]}
@@ -345,9 +346,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer({"translatedFileUrl": f"http://127.0.0.1:1/download_file/{urllib.parse.quote(made)}"})
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, address):
+        """A browser that cancels breaks connections: that is no error here."""
+        if not isinstance(sys.exc_info()[1], (ConnectionError, ValueError)):
+            super().handle_error(request, address)
+
+
 def serve(port=0):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a test of the page in a browser, against the mock server. Usage: run_page.py FOLDER SCRIPT [FEATURE...]
+"""Runs a test of the page in a browser, against the mock server. Usage: run_page.py FOLDER SCRIPT [ARGUMENT...]
 
 FOLDER keeps the packages of npm that package-lock.json names, from one run to the next. Exit code 77, skipped: there is
 no node, npm or Chromium, or the packages cannot be had."""
+import fcntl
 import filecmp
 import os
 import shutil
@@ -36,6 +37,13 @@ def programs():
 def install(npm, folder):
     """The packages, as the lock has them; nothing is fetched if they are there."""
     os.makedirs(folder, exist_ok=True)
+    # Tests that run side by side share the folder: the first one fills it.
+    with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        install_alone(npm, folder)
+
+
+def install_alone(npm, folder):
     lock = os.path.join(HERE, "package-lock.json")
     done = os.path.join(folder, "installed-lock.json")
     if os.path.exists(done) and filecmp.cmp(lock, done, shallow=False):
@@ -50,14 +58,14 @@ def install(npm, folder):
 
 
 def main():
-    folder, script, features = sys.argv[1], sys.argv[2], sys.argv[3:]
+    folder, script, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
     found = programs()
     install(found["npm"], folder)
     server = mock.serve()
     environment = {
         **os.environ, "PAGE_URL": f"http://127.0.0.1:{server.server_port}/", "CHROMIUM": found["Chromium"],
     }
-    command = [found["node"], os.path.join(HERE, script)] + features
+    command = [found["node"], os.path.join(HERE, script)] + arguments
     return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
 
 

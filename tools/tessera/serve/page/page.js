@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The view that translates: languages, the text, its translation, the words of it.
 
-const KEPT = 2000; // translations that are remembered
+const KEPT = 20000; // translations that are remembered
 const TOGETHER = 8; // sentences in a request
 const SIDE_BY_SIDE = 2; // requests at a time
 const CHOICES = 6; // continuations that are asked for
@@ -43,7 +43,8 @@ function recent() {
 }
 
 function keepRecent(code) {
-  if (view.languages.has(code)) store.set('recent', [code, ...recent().filter(one => one !== code)].slice(0, 4).join(' '));
+  if (!view.languages.has(code)) return;
+  store.set('recent', [code, ...recent().filter(one => one !== code)].slice(0, 4).join(' '));
 }
 
 function option(code) {
@@ -169,8 +170,11 @@ function changed(delay = view.delay) {
   view.timer = setTimeout(run, delay);
 }
 
+// What is seen of a sentence's translation, as far as there is any.
+const shownOf = one => view.known.get(one.key)?.text ?? (one.partial || one.stale);
+
 function cut() {
-  const shown = view.sentences.map(sentence => view.known.get(sentence.key)?.text || sentence.partial || sentence.stale);
+  const shown = view.sentences.map(shownOf);
   const {list, tail} = sentencesOf(text(), fromCode() || 'en');
   view.sentences = list.map((sentence, i) => (
     {...sentence, key: keyOf(sentence.text), partial: '', stale: shown[i] || ''}));
@@ -302,7 +306,8 @@ function readEvent(event, sentence) {
 
 function drawCount() {
   const n = number(text().length);
-  by('count').textContent = !text() ? '' : view.limit ? say('countOf', {n, limit: number(view.limit)}) : say('count', {n});
+  const counted = view.limit ? say('countOf', {n, limit: number(view.limit)}) : say('count', {n});
+  by('count').textContent = text() ? counted : '';
   by('count').classList.toggle('over', view.limit > 0 && text().length > view.limit);
 }
 
@@ -312,8 +317,7 @@ function setBusy(isBusy) {
 }
 
 function translationText() {
-  return view.sentences.map((one, i) =>
-    gapFor(one.gap, view.target, i === 0) + (view.known.get(one.key)?.text ?? (one.partial || one.stale))).join('').trim();
+  return view.sentences.map((one, i) => gapFor(one.gap, view.target, i === 0) + shownOf(one)).join('').trim();
 }
 
 function drawSentence(one, i) {
@@ -340,10 +344,9 @@ function drawSentence(one, i) {
 // Draws the sentences that changed; the others keep their elements, and so their focus.
 function drawTranslation() {
   const box = by('target-text');
-  const drawn = view.sentences.map((one, i) => JSON.stringify(
-    [one.gap, i, one.key, view.known.get(one.key) || [one.partial, one.stale]]));
+  const drawn = view.sentences.map((one, i) => [one.gap, i, one.key, view.known.get(one.key) || shownOf(one)]);
   drawn.forEach((from, i) => {
-    if (from === view.drawn[i]) return;
+    if (view.drawn[i] && from.every((part, j) => part === view.drawn[i][j])) return;
     const element = drawSentence(view.sentences[i], i);
     if (box.children[i]) box.children[i].replaceWith(element);
     else box.append(element);

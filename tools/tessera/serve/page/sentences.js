@@ -26,7 +26,8 @@ function segmenter(language, granularity) {
 function pieces(text, language, granularity, pattern) {
   const cut = segmenter(language, granularity);
   if (cut) return Array.from(cut.segment(text), one => ({begin: one.index, text: one.segment, isWord: one.isWordLike}));
-  return Array.from(text.matchAll(pattern), one => ({begin: one.index, text: one[0], isWord: /[\p{L}\p{N}]/u.test(one[0])}));
+  return Array.from(text.matchAll(pattern), one =>
+    ({begin: one.index, text: one[0], isWord: /[\p{L}\p{N}]/u.test(one[0])}));
 }
 
 // The sentences of a text: where each begins and ends, without blanks around it, and the blanks before it, `gap`.
@@ -88,7 +89,8 @@ function alignmentOf(given, source, target) {
   const to = placesOf(target);
   const read = (span, places) => {
     const [begin, end] = Array.isArray(span) ? span : [];
-    return places[begin] !== undefined && places[end] !== undefined && begin < end ? [places[begin], places[end]] : null;
+    const isThere = begin < end && places[begin] !== undefined && places[end] !== undefined;
+    return isThere ? [places[begin], places[end]] : null;
   };
   return given.map(pair => ({target: read(pair?.target, to), source: read(pair?.source, from)}))
     .filter(pair => pair.target && pair.source);

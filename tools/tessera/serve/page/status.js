@@ -126,7 +126,8 @@ function drawChart(values) {
   const width = 600;
   const height = 90;
   const x = i => width * (1 - (values.length - 1 - i) / (KEPT_READINGS - 2));
-  const points = values.map((value, i) => `${x(i).toFixed(1)},${(height - 2 - (height - 8) * value / most).toFixed(1)}`);
+  const y = value => height - 2 - (height - 8) * value / most;
+  const points = values.map((value, i) => `${x(i).toFixed(1)},${y(value).toFixed(1)}`);
   by('chart-line').setAttribute('points', points.join(' '));
   by('chart-area').setAttribute('points', values.length ?
     `${x(0).toFixed(1)},${height} ${points.join(' ')} ${width},${height}` : '');

@@ -147,7 +147,9 @@ const TEXTS = {
   waiting: ['Waiting', 'Wartend', 'En attente', 'En espera'],
   running: ['In batches', 'In Stapeln', 'Dans les lots', 'En lotes'],
   occupancy: ['Texts a step', 'Texte je Schritt', 'Textes par pas', 'Textos por paso'],
-  latencyHalf: ['Half take at most', 'Die Hälfte braucht höchstens', 'La moitié prend au plus', 'La mitad tarda como máximo'],
+  latencyHalf: [
+    'Half take at most', 'Die Hälfte braucht höchstens', 'La moitié prend au plus', 'La mitad tarda como máximo',
+  ],
   latencyMost: ['99 % take at most', '99 % brauchen höchstens', '99 % prennent au plus', 'El 99 % tarda como máximo'],
   chart: [
     'Tokens a second in the last {seconds} s: now {now}, at most {most}',
