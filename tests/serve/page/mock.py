@@ -31,7 +31,7 @@ SENTENCES = {
     ("en", "fr", "It opens at nine."): ("It |opens |at |nine|.", "Il |ouvre |à |neuf heures|."),
     ("en", "fr", "We can walk there in ten minutes."): (
         "We |can walk |there |in |ten |minutes|.", "Nous |pouvons |y aller à pied |en |dix |minutes|."),
-    ("en", "fr", "😀 Hello world!"): ("😀 |Hello |world|!", "😀 |Bonjour |le monde| !"),
+    ("en", "fr", "😀😀😀😀 Hello world!"): ("😀😀😀😀 |Hello |world|!", "😀😀😀😀 |Bonjour |le monde| !"),
 }
 CHOICES = {
     ("The museum is worth visiting.", "Le"): [

@@ -143,9 +143,11 @@ const features = {
     });
     equal(places[0], places[1], 'what is lit lies below its words');
     check(places[2], 'the text area shows all of its text');
-    await translate(page, '😀 Hello world!', '😀 Bonjour le monde !');
+    await translate(page, '😀😀😀😀 Hello world!', '😀😀😀😀 Bonjour le monde !');
     await word(page, 'monde').hover();
-    equal(await marks(page), ['world'], 'behind a letter of two units');
+    equal(await marks(page), ['world'], 'behind letters of two units');
+    await word(page, 'Bonjour').hover();
+    equal(await marks(page), ['Hello'], 'likewise the word before');
     await page.leave();
   },
 
@@ -408,6 +410,17 @@ const features = {
     await until(page, 'translated', async () => (await translation(page)).includes('gmi'), true);
     await word(page, 'crs').hover();
     equal(await counted(page, 'main img, main b'), 0, 'no element is made of it');
+    // While it comes, and among the choices.
+    await tell({delay: 1});
+    await page.fill('#source-text', 'on <u>on</u> flow ton');
+    await until(page, 'a part of it', () => page.evaluate(() =>
+      document.querySelector('.partial')?.textContent.startsWith('no <u>no</u>') || false), true);
+    equal(await counted(page, 'main u'), 0, 'nor while it comes');
+    await tell({delay: 0});
+    await until(page, 'all of it', () => translation(page), 'no <u>no</u> wolf not');
+    await word(page, 'no').click();
+    await until(page, 'choices', () => counted(page, '#choice-list button'), 6);
+    equal(await counted(page, 'main u'), 0, 'nor among the choices');
     await page.goto(`${base}#source=en&target=fr&text=${encodeURIComponent(evil)}`);
     await page.reload();
     await until(page, 'from the address', async () => (await translation(page)).includes('gmi'), true);
