@@ -94,7 +94,7 @@ export async function axe(page, what) {
 }
 
 // Waits until something holds; the test fails with its last value if it never does.
-export async function until(page, what, probe, expected, timeout = 8000) {
+export async function until(page, what, probe, expected, timeout = 20000) {
   const end = Date.now() + timeout;
   let found;
   do {
