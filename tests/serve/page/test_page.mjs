@@ -481,6 +481,46 @@ const features = {
     await page.leave();
   },
 
+  async pieces(browser, look) {
+    const page = await visit(browser, look);
+    const cut = (what, language) => page.evaluate(([one, code]) =>
+      sentencesOf(one, code).list.map(part => part.text), [what, language]);
+    equal(await cut('Mr. Smith met Dr. Who. It rained, e.g. in June. Yes!', 'en'),
+      ['Mr. Smith met Dr. Who.', 'It rained, e.g. in June.', 'Yes!'], 'abbreviations');
+    equal(await cut('Das kostet ca. 5 Euro, z. B. hier. Gut.', 'de'), ['Das kostet ca. 5 Euro, z. B. hier.', 'Gut.'],
+      'in German');
+    equal(await cut('今日は雨です。傘がない。', 'ja'), ['今日は雨です。', '傘がない。'], 'without blanks');
+    equal(await cut('\n \n\t\n', 'en'), [], 'blanks alone');
+    const whole = ' One.  Two!\r\n\n Three\n';
+    equal(await page.evaluate(one => {
+      const {list, tail} = sentencesOf(one, 'en');
+      return list.map(part => part.gap + part.text).join('') + tail;
+    }, whole), whole, 'nothing is lost');
+    const words = (what, language) => page.evaluate(([one, code]) =>
+      wordsOf(one, code).map(part => one.slice(part.begin, part.end)), [what, language]);
+    equal(await words("« L'eau, peut-être », d’été - 3,5 %", 'fr'), ["L'eau", 'peut-être', 'd’été', '3,5'], 'words');
+    equal((await words('今日は雨です', 'ja')).join(''), '今日は雨です', 'words without blanks');
+    const gaps = await page.evaluate(() => [
+      gapFor(' ', 'ja', false), gapFor('', 'fr', false), gapFor('\n\n', 'ja', false), gapFor('', 'fr', true),
+    ]);
+    equal(gaps, ['', ' ', '\n\n', ''], 'between sentences');
+    const bad = await page.evaluate(() => alignmentOf([
+      null, 7, {}, {target: [0, 99], source: [0, 1]}, {target: [1, 1], source: [0, 1]}, {target: [-1, 1], source: [0, 1]},
+      {target: [0, 1], source: 'ab'}, {target: [0, 1], source: [0, 1]},
+    ], 'ab', 'cd').length);
+    equal(bad, 1, 'an alignment that is out of range is left out');
+    equal(await page.evaluate(() => alignmentOf('no', 'ab', 'cd')), [], 'likewise one that is no list');
+    // A browser that cuts no texts itself.
+    await page.context().addInitScript(() => {
+      Intl.Segmenter = undefined;
+    });
+    await page.open('');
+    await translate(page, `${MUSEUM} ${OPENS}`, `${MUSEE} ${OUVRE}`);
+    await word(page, 'musée').hover();
+    equal(await marks(page), ['museum'], 'without a segmenter');
+    await page.leave();
+  },
+
   async print(browser, look) {
     const page = await visit(browser, look);
     await translate(page, `${MUSEUM}\n${OPENS}`, `${MUSEE}\n${OUVRE}`);
@@ -490,6 +530,8 @@ const features = {
     equal(seen, ['source-shade', 'target-text'], 'what is printed');
     const ink = await page.evaluate(() => getComputedStyle(document.getElementById('source-shade')).color);
     equal(ink, 'rgb(0, 0, 0)', 'ink');
+    const widths = await page.evaluate(() => ['source', 'target'].map(id => document.getElementById(id).offsetWidth));
+    check(Math.min(...widths) > 60, 'the names of the languages', widths);
     const pdf = await page.pdf();
     check(pdf.length > 5000, 'a page of it', pdf.length);
     await page.leave();
