@@ -505,8 +505,8 @@ const features = {
     ]);
     equal(gaps, ['', ' ', '\n\n', ''], 'between sentences');
     const bad = await page.evaluate(() => alignmentOf([
-      null, 7, {}, {target: [0, 99], source: [0, 1]}, {target: [1, 1], source: [0, 1]}, {target: [-1, 1], source: [0, 1]},
-      {target: [0, 1], source: 'ab'}, {target: [0, 1], source: [0, 1]},
+      null, 7, {}, {target: [0, 99], source: [0, 1]}, {target: [1, 1], source: [0, 1]},
+      {target: [-1, 1], source: [0, 1]}, {target: [0, 1], source: 'ab'}, {target: [0, 1], source: [0, 1]},
     ], 'ab', 'cd').length);
     equal(bad, 1, 'an alignment that is out of range is left out');
     equal(await page.evaluate(() => alignmentOf('no', 'ab', 'cd')), [], 'likewise one that is no list');
