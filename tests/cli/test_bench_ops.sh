@@ -396,6 +396,12 @@ number asked_per_second
 cp "$out" "$work/load.json"
 bench 0 compare "$work/load.json" "$work/load.json"
 stdout_has 'latency_95_seconds'
+# A batch that nobody joins still has the texts that waited while the one before it ran.
+bench 0 load --model "$model" --device cpu --beam 1 --load static --workers 1 --threads 6 --batch 4 --repeat 1 --json \
+  "$work/six.en"
+line 1
+number rows_per_step
+check "$last: texts of static batches are searched alone" awk '{ exit !($1 > 1) }' "$work/value"
 bench 0 load --model "$model" --device reference --closed --texts 3 --threads 2 --repeat 1 "$work/six.en"
 stdout_has '3 texts, 2 threads'
 stdout_has 'closed'

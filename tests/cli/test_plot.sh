@@ -25,6 +25,8 @@ step,layer,mean,deviation,gradient_norm
 100,decoder.layers.0,0.2,2.5,0.25
 CSV
 
+printf 'task: reverse\n# a remark\nrate: 0.001\nvalid_source: "<b> & c.en"\nseed: 1\n' >"$folder/train/recipe.yaml"
+
 # Six quantities that the log has (no exact share, a scale that never moves) and three of the layers.
 run 0 plot "$folder"
 stdout_has ': 9 charts'
@@ -37,11 +39,18 @@ check 'a curve is missing' test "$(count '<polyline')" = 13
 check 'the title is not escaped' grep -q -F 'a &lt;folder&gt; &amp; more</h1>' "$page"
 check 'the last loss is not told' grep -q -F 'loss <b>5.0625</b>' "$page"
 check 'the last BLEU is not told' grep -q -F 'valid_bleu <b>7.5</b>' "$page"
+check 'the best BLEU is not told' grep -q -F "valid_bleu <b>7.5</b> <span class='quiet'>(best 7.5 at step 150)" "$page"
+check 'the best loss is not told' grep -q -F '(best 4.75 at step 150)' "$page"
+check 'not three bests are marked' test "$(count "class='best'")" = 3
+check 'the recipe is not told' grep -q -F '<tr><td>valid_source</td><td>&lt;b&gt; &amp; c.en</td></tr>' "$page"
+check 'not four keys of the recipe' test "$(count '<tr>')" = 4
+check 'a lone recipe differs' test "$(count '<tr class=')" = 0
 check 'the points of the loss are missing' grep -q -F '"x":[50,100,150],"y":[8.125,6.1,5.0625]' "$page"
 check 'a layer is missing' grep -q -F 'decoder.layers.0 <b>2.5</b>' "$page"
 check 'the page needs others' sh -c '! grep -q -i -e "http" -e "src=" -e "@import" "$1"' - "$page"
 run 0 plot "$folder" --by-time --title 'Zeit' --out "$work/time.html"
 check 'no minutes' grep -q -F '"x":[0.175,0.3416667,0.5],"y":[8.125' "$work/time.html"
+check 'no minutes of the best' grep -q -F '(best 4.75 after 0.5167 minutes)' "$work/time.html"
 check 'the title was not taken' grep -q -F '<h1>Zeit</h1>' "$work/time.html"
 
 # A title of any length, whose characters have one to four bytes.
@@ -60,6 +69,18 @@ run 0 plot "$work/one.csv" "$work/two.csv" --out "$work/both.html"
 stdout_has ': 1 charts'
 check 'a log is missing' grep -q -F "two.csv <b>1</b>" "$work/both.html"
 check 'NaN is drawn' grep -q -F '"x":[1,3],"y":[4,1]' "$work/both.html"
+
+# Two folders: what differs in their recipes comes first, and is marked. A best is the first of equal ones.
+cp -r "$folder" "$work/second"
+printf 'task: reverse\nrate: 0.002\nvalid_source: "<b> & c.en"\nseed: 1\nfloor: 0\n' >"$work/second/train/recipe.yaml"
+printf '200,0,40,,,,,,,4.75,115,7.5,\n' >>"$work/second/train/log.csv"
+run 0 plot "$folder" "$work/second" "$work/one.csv" --out "$work/both.html"
+page=$work/both.html
+check 'not two keys differ' test "$(count '<tr class=')" = 2
+check 'the rates are not side by side' grep -q -F "<tr class='differs'><td>rate</td><td>0.001</td><td>0.002</td></tr>" \
+  "$page"
+check 'a key that one lacks' grep -q -F "<td>floor</td><td></td><td>0</td>" "$page"
+check 'the later of equal bests' test "$(count '(best 4.75 at step 150)')" = 2
 
 run 2 plot
 run 2 plot "$work/one.csv"

@@ -88,6 +88,11 @@ template)
   esac
   ;;
 options)
+  chosen=$("$program" check --list --ops 'relu,sil*,' | sed 's/(.*//' | sort -u | tr '\n' ' ')
+  if [ "$chosen" != 'relu silu ' ]; then
+    echo "--ops 'relu,sil*,' takes $chosen"
+    exit 1
+  fi
   name=$("$program" check --list --ops softmax | tail -n 1)
   summary=$("$program" check --devices reference --seed 7 --case "$name" --json | tail -n 1)
   echo "$name: $summary"

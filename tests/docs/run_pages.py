@@ -8,8 +8,8 @@
 A command is a line of an indented block that begins with "$ "; a backslash at its end continues it. What stands behind
 it, up to the next command, is what it prints on both streams; a command with nothing behind it only has to succeed.
 "..." stands for any number of lines, at the end of a line for its rest. Each page has a folder of its own, in which the
-commands run in their order; it holds links to core, tools and tests, and small files (prepare). A comment in front of a
-block says what is special about it:
+commands run in their order; it holds links to backends, core, tools and tests, and small files (prepare). What is
+exported holds for the rest of the page. A comment in front of a block says what is special about it:
 
     <!-- run: numbers vary -->          every number may be another one
     <!-- run: not, BECAUSE -->          nothing of the block is run
@@ -18,6 +18,8 @@ block says what is special about it:
     <!-- run: output not compared -->   it only has to succeed
     <!-- run: first COMMAND -->         this is run before it
     <!-- run: exit code N -->           its commands end so
+
+A line of another block must not begin with a program's name: that would be a command that nobody runs.
 
 What a page shows of a file by "cat NAME" is written into it, if it is not there.
 
@@ -95,6 +97,13 @@ def matches(expected, printed, numbers_vary):
     return is_same and matches(rest, printed[1:], numbers_vary)
 
 
+def is_program(line):
+    """Whether a line of a block begins as a command does: with the program, a script of the tree, a tool."""
+    word = next((w for w in line.split() if not re.match(r"[A-Z_]+=", w)), "")
+    is_script = "/" in word and os.path.isfile(os.path.join(ROOT, word))
+    return line[:1].strip() and (is_script or word in ("tessera", "meson", "ninja", "cc", "apt-get", "sudo", "export"))
+
+
 def take(source, folder, name, n):
     with open(os.path.join(ROOT, source), encoding="utf-8") as file:
         lines = file.readlines()
@@ -103,7 +112,7 @@ def take(source, folder, name, n):
 
 
 def prepare(folder):
-    for name in ("core", "tools", "tests"):
+    for name in ("backends", "core", "tools", "tests"):
         os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
     for language in ("en", "fr"):
         source = f"tests/data/tatoeba/test.{language}"
@@ -166,6 +175,14 @@ class Page:
             print(f"{self.path}:{number}: passed over, no such device: {command}")
             return
         self.n_run += 1
+        exported = re.match(r"export ([A-Z_]+)=", command)
+        if exported:
+            name = exported.group(1)
+            before = self.environment.get(name, "")
+            self.environment[name] = self.shell(f"{command}; printf %s \"${name}\"").stdout
+            if name == "TESSERA_BACKEND_PATH":  # the built ones stand for the installed
+                self.environment[name] += ":" + before
+            return
         done = self.shell(command)
         printed = done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else []
         is_compared = bool(expected) and "output not compared" not in comments
@@ -186,6 +203,9 @@ class Page:
             for name in names:
                 with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
                     file.write("\n".join(block) + "\n")
+            if not names and not any(line.startswith("$ ") for line in block):
+                self.failures += [f"{self.path}:{number}: a command without '$ ': {line}"
+                                  for line in block if is_program(line)]
             if names or any(c.startswith("not,") for c in comments):
                 continue
             for first in (c[len("first "):] for c in comments if c.startswith("first ")):
@@ -217,6 +237,10 @@ FAULTS = [
     ("    $ echo a \\\n        b\n    a b\n", 0),
     ("<!-- run: first echo 1 > z -->\n\n    $ cat z\n    2\n", 1),
     ("    $ tessera devices --nothing\n", 1),
+    ("    tessera devices\n", 1),
+    ("    TESSERA_LOG=info tools/check\n", 1),
+    ("    $ export X=a\n    $ echo $X\n    b\n", 1),
+    ("    a tessera, and tools/check\n", 0),
 ]
 
 

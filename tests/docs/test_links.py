@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pages: every link between them leads somewhere, docs/README.md has each page, and none is too long to be read.
+"""The pages: every link between them leads somewhere, docs/README.md has each page, none is too long to be read, and
+the commands of each are run.
 
     test_links.py            holds the pages of this tree to that
     test_links.py --faults   sees that each kind of fault is found"""
@@ -46,6 +47,11 @@ def faults_of(root):
         size = len(text.encode())
         if size > most and (page in docs or name == "README.md"):
             faults.append(f"{name}: {size} bytes, more than {most}")
+    build = os.path.join(root, "tests", "docs", "meson.build")
+    is_run = re.findall(r"'(docs/[^']*\.md)'", read(build)) if os.path.exists(build) else []
+    faults += [f"{name}: it shows commands, and tests/docs/meson.build does not run them"
+               for name in (os.path.relpath(page, root) for page in docs)
+               if name not in is_run and re.search(r"^    \$ ", read(os.path.join(root, name)), re.MULTILINE)]
     index = os.path.join(root, "docs", "README.md")
     links = [link.partition("#")[0] for link in LINK.findall(read(index))]
     linked = {os.path.normpath(os.path.join(root, "docs", link)) for link in links} | {index}
@@ -68,6 +74,9 @@ def test_faults():
                ({"docs/README.md": "nothing\n"}, 1), ({"docs/b.md": "# B\n\n## The end\n" + "x" * MOST_OF_PAGE}, 1),
                ({"README.md": "[b](docs/b.md)\n" + "x" * MOST_OF_README}, 1),
                ({"docs/b.md": "# B\n\n## The end\n\n[a](#c)\n"}, 1),
+               ({"docs/b.md": "# B\n\n## The end!\n\n[a](#b)\n\n    $ true\n"}, 1),
+               ({"docs/b.md": "# B\n\n## The end!\n\n[a](#b)\n\n    $ true\n",
+                 "tests/docs/meson.build": "pages = ['docs/b.md']\n"}, 0),
                ({"README.md": "[b](docs/b.md)\n<img src=\"docs/c.png\">\n"}, 1)]
     wrong = 0
     for change, expected in planted:

@@ -359,8 +359,11 @@ typedef struct check_coverage {
   int32_t capacity;
 } check_coverage;
 
-/* All items of the operator table whose operator's name matches the glob (NULL: all). Errors: TSR_ERR_OUT_OF_MEMORY. */
-tsr_status check_coverage_create(check_coverage *coverage, const char *glob) TSR_MUST_CHECK;
+/* 1 if the operator of a case, or of that name, matches one of the globs, with commas between (NULL: all do). */
+int check_selects(const char *globs, const char *name);
+
+/* All items of the operator table whose operator matches (check_selects). Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status check_coverage_create(check_coverage *coverage, const char *globs) TSR_MUST_CHECK;
 void check_coverage_finish(check_coverage *coverage);
 void check_coverage_note(check_coverage *coverage, const tsr_program *program); /* its lines were executed */
 

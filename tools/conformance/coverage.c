@@ -119,14 +119,27 @@ static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_o
   return status;
 }
 
-tsr_status check_coverage_create(check_coverage *coverage, const char *glob)
+int check_selects(const char *globs, const char *name)
+{
+  char glob[128], family[64];
+  snprintf(family, sizeof(family), "%.*s", (int)strcspn(name, "("), name);
+  for (const char *at = globs; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+    snprintf(glob, sizeof(glob), "%.*s", (int)strcspn(at, ","), at);
+    if (fnmatch(glob, family, 0) == 0) {
+      return 1;
+    }
+  }
+  return !globs;
+}
+
+tsr_status check_coverage_create(check_coverage *coverage, const char *globs)
 {
   tsr_status status = TSR_OK;
 
   memset(coverage, 0, sizeof(*coverage));
   for (int32_t op = 1; op < TSR_OP_COUNT && !status; op++) {
     const tsr_op_info *info = tsr_op_describe(op);
-    if (info && (!glob || fnmatch(glob, info->name, 0) == 0)) {
+    if (info && check_selects(globs, info->name)) {
       status = add_operator(coverage, op, info);
     }
   }

@@ -237,8 +237,11 @@ static void *run_closed(void *user)
   for (int32_t i = take_next(l); i >= 0; i = take_next(l)) {
     tsr_translation_request asked = request_of(l->session, i);
     tsr_translation *answer = NULL;
+    uint64_t ticket;
     double start = tsr_cli_seconds();
-    tsr_status status = tsr_translator_translate(l->translator, 1, &asked, &answer);
+    /* Through the queue: with static batches, what tsr_translator_translate is given is a batch of its own. */
+    tsr_status status = tsr_translator_submit(l->translator, &asked, NULL, NULL, &ticket);
+    status = status == TSR_OK ? tsr_translator_wait(l->translator, ticket, &answer) : status;
     if (status != TSR_OK) {
       fail_with_last(l, status);
     } else {

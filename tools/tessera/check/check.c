@@ -26,16 +26,13 @@
 
 static int selected(const check_request *r, const check_case *test)
 {
-  char family[64];
-
   if (test->perf != (r->mode == MODE_PERF)) {
     return 0;
   }
   if (r->only) {
     return strcmp(r->only, test->name) == 0;
   }
-  snprintf(family, sizeof(family), "%.*s", (int)strcspn(test->name, "("), test->name);
-  return !r->ops || fnmatch(r->ops, family, 0) == 0;
+  return check_selects(r->ops, test->name);
 }
 
 int check_is_drawn(const check_session *s, const check_case *test)
@@ -487,8 +484,8 @@ static const tsr_option rows[] = {
          "the devices to check. Each is compared with the reference, which need not be named. If it alone is named, "
          "it is compared with itself",
      .otherwise = "all that are found, without the reference"},
-    {"ops", "GLOB", TSR_OPTION_TEXT, FIELD(ops),
-     .help = "only cases whose operator's name matches, such as 'softmax' or '*norm'"},
+    {"ops", "A,B", TSR_OPTION_TEXT, FIELD(ops),
+     .help = "only the cases of these operators: names or globs, such as 'softmax,*norm'"},
     {"case", "NAME", TSR_OPTION_TEXT, FIELD(only), .help = "only the case of this name, exactly as it is printed"},
     {"share", "N", TSR_OPTION_INTEGER, FIELD(share), 1, INT32_MAX, .preset = "1",
      .help =

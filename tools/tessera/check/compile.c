@@ -136,14 +136,11 @@ static int make_in_variants(compilation *c, const char *name, const tsr_program 
 static int is_selected(const compilation *c, const char *name, uint64_t key, int *chosen)
 {
   const check_compile_request *r = c->request;
-  char family[64];
-
   *chosen = r->only || key % (uint64_t)r->share == 0;
   if (r->only) {
     return strcmp(r->only, name) == 0;
   }
-  snprintf(family, sizeof(family), "%.*s", (int)strcspn(name, "("), name);
-  return !r->ops || fnmatch(r->ops, family, 0) == 0;
+  return check_selects(r->ops, name);
 }
 
 /* All programs once: the cases, those of --mode perf among them, then the models. */

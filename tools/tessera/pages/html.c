@@ -10,6 +10,10 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 
+static const char common_style[] =
+#include "tools/tessera/pages/page.css.inc"
+    ;
+
 int tsr_cli_page_open(tsr_cli_page *page)
 {
   *page = (tsr_cli_page){0};
@@ -79,7 +83,7 @@ void tsr_cli_html_begin(FILE *out, const char *title, const char *style)
         "<meta name='viewport' content='width=device-width'>\n<title>",
         out);
   tsr_cli_html_text(out, title);
-  fprintf(out, "</title>\n<style>%s</style></head><body>\n", style ? style : "");
+  fprintf(out, "</title>\n<style>%s%s</style></head><body>\n", common_style, style ? style : "");
 }
 
 void tsr_cli_html_end(FILE *out)

@@ -24,7 +24,8 @@ int tsr_cli_page_open(tsr_cli_page *page);
  * `code`, or what writing gave. */
 int tsr_cli_page_close(tsr_cli_page *page, const char *path, int code);
 
-/* What comes before the page's own: its title, and its style, which is written as it is. style may be NULL. */
+/* What comes before the page's own: its title, the style that all pages have (page.css), and the page's own, which is
+ * written as it is. style may be NULL. */
 void tsr_cli_html_begin(FILE *out, const char *title, const char *style);
 void tsr_cli_html_end(FILE *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera plot: the curves of trainings as one page that needs nothing else: a chart in SVG for each quantity, with the
- * values under the pointer.
+ * tessera plot: the curves of trainings as one page that needs nothing else: a chart in SVG for each quantity, with its
+ * best validation and the values under the pointer; and the recipes.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,44 +14,55 @@
 #include "tools/tessera/common/path.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/pages/html.h"
+#include "tools/tessera/plot/recipes.h"
 #include "tools/tessera/plot/training_log.h"
 
 enum { MAX_LOGS = 8, MAX_SERIES = 64, WIDTH = 860, HEIGHT = 300, LEFT = 70, RIGHT = 12, TOP = 12, BOTTOM = 34 };
 
+/* Which point of a column is its best: none is told, the least, the greatest. */
+enum { BEST_NONE = 0, BEST_LEAST = -1, BEST_GREATEST = 1 };
+
+typedef struct chart_column {
+  const char *name; /* NULL ends them */
+  int best;
+} chart_column;
+
 /* What is drawn together. */
 typedef struct chart {
   const char *title;
-  const char *columns[4]; /* NULL ends them */
+  chart_column columns[4];
   int logarithmic;
 } chart;
 
 static const chart charts[] = {
-    {"Loss per target token", {"loss", "valid_loss"}, 0},
-    {"Perplexity of the validation set", {"valid_perplexity"}, 1},
-    {"BLEU of the validation set", {"valid_bleu"}, 0},
-    {"Sequences that came out exactly", {"valid_exact"}, 0},
-    {"Learning rate", {"learning_rate"}, 0},
-    {"Gradient norm", {"gradient_norm"}, 1},
-    {"Target tokens per second", {"tokens_per_second"}, 0},
-    {"Loss scale", {"scale"}, 1},
+    {"Loss per target token", {{"loss", BEST_NONE}, {"valid_loss", BEST_LEAST}}, 0},
+    {"Perplexity of the validation set", {{"valid_perplexity", BEST_LEAST}}, 1},
+    {"BLEU of the validation set", {{"valid_bleu", BEST_GREATEST}}, 0},
+    {"Sequences that came out exactly", {{"valid_exact", BEST_GREATEST}}, 0},
+    {"Learning rate", {{"learning_rate", BEST_NONE}}, 0},
+    {"Gradient norm", {{"gradient_norm", BEST_NONE}}, 1},
+    {"Target tokens per second", {{"tokens_per_second", BEST_NONE}}, 0},
+    {"Loss scale", {{"scale", BEST_NONE}}, 1},
 };
 
 static const chart layer_charts[] = {
-    {"Standard deviation of what leaves each layer", {"deviation"}, 1},
-    {"Mean of what leaves each layer", {"mean"}, 0},
-    {"Gradient norm of each layer", {"gradient_norm"}, 1},
+    {"Standard deviation of what leaves each layer", {{"deviation", BEST_NONE}}, 1},
+    {"Mean of what leaves each layer", {{"mean", BEST_NONE}}, 0},
+    {"Gradient norm of each layer", {{"gradient_norm", BEST_NONE}}, 1},
 };
 
 typedef struct series {
   char name[160];
   double *x, *y; /* [n] */
   int64_t n;
+  int64_t best; /* -1: none is told */
 } series;
 
 typedef struct page {
   FILE *out;
   int by_time;
   training_log logs[MAX_LOGS], layers[MAX_LOGS];
+  recipe_text recipes[MAX_LOGS]; /* empty for a CSV file */
   int32_t n_logs;
   int32_t n_charts;
 } page;
@@ -69,12 +80,19 @@ static int read_log(page *p, const char *name)
 {
   int is_folder = path_is_folder(name);
   training_log *log = &p->logs[p->n_logs], *layers = &p->layers[p->n_logs];
+  recipe_text *recipe = &p->recipes[p->n_logs];
   p->n_logs++;
   int code = training_log_read(log, name, is_folder ? file_of(name, "log.csv") : strdup(name), 0);
   if (code != TSR_EXIT_OK || !is_folder) {
     return code;
   }
-  char *path = file_of(name, "layers.csv");
+  char *path = file_of(name, "recipe.yaml");
+  code = !path ? tsr_cli_no_memory() : path_exists(path) ? recipe_text_read(recipe, name, path) : TSR_EXIT_OK;
+  free(path);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  path = file_of(name, "layers.csv");
   if (path && !path_exists(path)) {
     free(path);
     return TSR_EXIT_OK;
@@ -114,6 +132,16 @@ static int make_series(const page *p, const training_log *t, int32_t column, con
   return s->n > 0;
 }
 
+/* The place of the best of a series; the first of equal ones. */
+static int64_t best_of(const series *s, int best)
+{
+  int64_t found = best == BEST_NONE ? -1 : 0;
+  for (int64_t i = 1; i < s->n && found >= 0; i++) {
+    found = best * s->y[i] > best * s->y[found] ? i : found;
+  }
+  return found;
+}
+
 static void finish_series(series *all, int32_t n)
 {
   for (int32_t i = 0; i < n; i++) {
@@ -123,7 +151,7 @@ static void finish_series(series *all, int32_t n)
 }
 
 /* Adds a series that has points. */
-static int add_series(const page *p, const training_log *t, int32_t column, const char *label, const char *name,
+static int add_series(const page *p, const training_log *t, int32_t column, const char *label, chart_column about,
                       series *all, int32_t *n)
 {
   if (*n == MAX_SERIES) {
@@ -135,7 +163,8 @@ static int add_series(const page *p, const training_log *t, int32_t column, cons
     finish_series(s, 1);
     return found < 0 ? tsr_cli_no_memory() : TSR_EXIT_OK;
   }
-  snprintf(s->name, sizeof s->name, "%s%s%s", name, p->n_logs > 1 ? ", " : "", p->n_logs > 1 ? t->name : "");
+  s->best = best_of(s, about.best);
+  snprintf(s->name, sizeof s->name, "%s%s%s", about.name, p->n_logs > 1 ? ", " : "", p->n_logs > 1 ? t->name : "");
   (*n)++;
   return TSR_EXIT_OK;
 }
@@ -214,13 +243,35 @@ static void draw_series(const page *p, const axis *x, const axis *y, const serie
     fprintf(out, "<circle cx='%.1f' cy='%.1f' r='2.5' fill='%s'/>\n", to_x(x, s->x[i]), to_y(y, s->y[i]),
             color_of(index));
   }
+  if (s->best >= 0) {
+    fprintf(out, "<circle class='best' cx='%.1f' cy='%.1f' r='6' stroke='%s'/>\n", to_x(x, s->x[s->best]),
+            to_y(y, s->y[s->best]), color_of(index));
+  }
+}
+
+/* The name of a curve, its last value, and its best. */
+static void put_legend(const page *p, const series *s, int32_t index)
+{
+  FILE *out = p->out;
+  fprintf(out, "<span><i style='background:%s'></i>", color_of(index));
+  tsr_cli_html_text(out, s->name);
+  fprintf(out, " <b>%.5g</b>", s->y[s->n - 1]);
+  if (s->best >= 0) {
+    fprintf(out,
+            p->by_time ? " <span class='quiet'>(best %.5g after %.4g minutes)</span>"
+                       : " <span class='quiet'>(best %.5g at step %.10g)</span>",
+            s->y[s->best], s->x[s->best]);
+  }
+  fputs("</span>\n", out);
 }
 
 /* The points, for the values under the pointer. */
 static void put_data(const page *p, const axis *x, const series *all, int32_t n)
 {
   FILE *out = p->out;
-  fprintf(out, "<script type='application/json' class='d'>{\"low\":%.9g,\"high\":%.9g,\"series\":[", x->low, x->high);
+  fprintf(out,
+          "<script type='application/json' class='d'>{\"low\":%.9g,\"high\":%.9g,\"left\":%d,\"right\":%d,\"series\":[",
+          x->low, x->high, LEFT, WIDTH - RIGHT);
   for (int32_t i = 0; i < n; i++) {
     fprintf(out, "%s{\"x\":[", i ? "," : "");
     for (int64_t k = 0; k < all[i].n; k++) {
@@ -257,11 +308,9 @@ static void draw_chart(page *p, const chart *c, const series *all, int32_t n)
   for (int32_t i = 0; i < n; i++) {
     draw_series(p, &x, &y, &all[i], i);
   }
-  fprintf(p->out, "<line class='c' y1='%d' y2='%d' x1='-9' x2='-9'/>\n</svg>\n<p>", TOP, HEIGHT - BOTTOM);
+  fprintf(p->out, "<line class='c' y1='%d' y2='%d' x1='0' x2='0'/>\n</svg>\n<p>", TOP, HEIGHT - BOTTOM);
   for (int32_t i = 0; i < n; i++) {
-    fprintf(p->out, "<span><i style='background:%s'></i>", color_of(i));
-    tsr_cli_html_text(p->out, all[i].name);
-    fprintf(p->out, " <b>%.5g</b></span>\n", all[i].y[all[i].n - 1]);
+    put_legend(p, &all[i], i);
   }
   fputs("</p>\n", p->out);
   put_data(p, &x, all, n);
@@ -276,15 +325,15 @@ static int plot_columns(page *p, const chart *c)
   int32_t n = 0;
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < p->n_logs; i++) {
-    for (int32_t k = 0; k < 4 && c->columns[k] && code == TSR_EXIT_OK; k++) {
-      int32_t column = training_log_column(&p->logs[i], c->columns[k]);
+    for (int32_t k = 0; k < 4 && c->columns[k].name && code == TSR_EXIT_OK; k++) {
+      int32_t column = training_log_column(&p->logs[i], c->columns[k].name);
       if (column >= 0) {
         code = add_series(p, &p->logs[i], column, NULL, c->columns[k], all, &n);
       }
     }
   }
   /* A scale that never moved says nothing. */
-  int constant = n > 0 && strcmp(c->columns[0], "scale") == 0;
+  int constant = n > 0 && strcmp(c->columns[0].name, "scale") == 0;
   for (int32_t i = 0; i < n; i++) {
     for (int64_t k = 0; k < all[i].n; k++) {
       constant &= all[i].y[k] == all[0].y[0];
@@ -316,10 +365,10 @@ static int plot_layers(page *p, const chart *c)
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < p->n_logs; i++) {
     const training_log *t = &p->layers[i];
-    int32_t column = training_log_column(t, c->columns[0]);
+    int32_t column = training_log_column(t, c->columns[0].name);
     /* Each step has a row for each layer, in the same order: what is new is new within the first of them. */
     for (int64_t row = 0; column >= 0 && row < t->n_rows && !is_known(t, row) && code == TSR_EXIT_OK; row++) {
-      code = add_series(p, t, column, t->labels[row], t->labels[row], all, &n);
+      code = add_series(p, t, column, t->labels[row], (chart_column){t->labels[row], BEST_NONE}, all, &n);
     }
   }
   if (code == TSR_EXIT_OK && n > 0) {
@@ -330,22 +379,11 @@ static int plot_layers(page *p, const chart *c)
 }
 
 static const char style[] =
-    "body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em;color:#222}"
-    "figure{margin:2em 0}figcaption{font-weight:600}svg{width:100%;height:auto}svg text{font-size:11px;fill:#555}"
-    ".x{text-anchor:middle}.y{text-anchor:end}.g{stroke:#e4e4e4}.c{stroke:#999;stroke-dasharray:3 3}"
-    "p span{margin-right:1.5em;white-space:nowrap}p i{display:inline-block;width:1em;height:3px;margin-right:.4em;"
-    "vertical-align:middle}";
-
-/* Moves the line to the pointer and shows each curve's value at the nearest point. */
-static const char script_head[] = "<script>const LEFT=";
+#include "tools/tessera/pages/plot.css.inc"
+    ;
 static const char script[] =
-    "for(const f of document.querySelectorAll('figure')){const d=JSON.parse(f.querySelector('.d').textContent),"
-    "s=f.querySelector('svg'),c=f.querySelector('.c'),b=f.querySelectorAll('b');"
-    "s.addEventListener('pointermove',e=>{const r=s.getBoundingClientRect(),"
-    "u=(e.clientX-r.left)/r.width*WIDTH,v=d.low+(u-LEFT)/(WIDTH-LEFT-RIGHT)*(d.high-d.low);"
-    "c.setAttribute('x1',u);c.setAttribute('x2',u);d.series.forEach((q,i)=>{let k=0;"
-    "q.x.forEach((x,j)=>{if(Math.abs(x-v)<Math.abs(q.x[k]-v))k=j});"
-    "b[i].textContent=q.y[k]+' at '+q.x[k]})})}</script>\n";
+#include "tools/tessera/pages/plot.html.inc"
+    ;
 
 static int write_page(page *p, const char *title)
 {
@@ -361,7 +399,10 @@ static int write_page(page *p, const char *title)
   for (size_t i = 0; i < sizeof layer_charts / sizeof layer_charts[0] && code == TSR_EXIT_OK; i++) {
     code = plot_layers(p, &layer_charts[i]);
   }
-  fprintf(out, "%s%d,RIGHT=%d,WIDTH=%d;%s", script_head, LEFT, RIGHT, WIDTH, script);
+  if (code == TSR_EXIT_OK) {
+    code = recipes_print(out, p->recipes, p->n_logs);
+  }
+  fputs(script, out);
   tsr_cli_html_end(out);
   return code;
 }
@@ -420,6 +461,7 @@ static int run(void *opaque)
   for (int32_t i = 0; i < p.n_logs; i++) {
     training_log_finish(&p.logs[i]);
     training_log_finish(&p.layers[i]);
+    recipe_text_finish(&p.recipes[i]);
   }
   free(path);
   return code;
@@ -447,8 +489,9 @@ const tsr_command tsr_command_plot = {
     .usage = "LOG... [OPTION]...",
     .intro =
         "Draws the curves of one training or of several into one HTML file that needs no other: loss, validation, "
-        "learning rate, gradient norm, speed and, where they were logged, the statistics of the layers. LOG is a "
-        "model's folder that `tessera train` wrote (its train/log.csv is read) or a CSV file whose first column is "
+        "learning rate, gradient norm, speed and, where they were logged, the statistics of the layers; with the best "
+        "of each validation, and the recipes, in which those keys are marked that differ. LOG is a model's folder that "
+        "`tessera train` wrote (its train/log.csv and train/recipe.yaml are read) or a CSV file whose first column is "
         "`step`.",
     .options = &options,
     .operands = operands,
