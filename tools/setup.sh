@@ -5,14 +5,15 @@
 # build. Sourced from the project's root, in a shell with `set -eu`.
 
 # One need a word; where distributions name a package differently, the names are joined by '|' and the first that exists
-# is taken. libprotobuf-dev: the file sentencepiece.pc of Debian 13 asks for it.
+# is taken. libprotobuf-dev: the file sentencepiece.pc of Debian 13 asks for it. npm|nodejs: npm brings nodejs, and a
+# nodejs from elsewhere brings npm.
 packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-tools libvulkan-dev libvulkan-volk-dev
   libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libprotobuf-dev
   libxml2-dev libzip-dev'
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
 packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core'
 packages_extra='clang llvm lld libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev clang-format clang-tidy
-  chromium man-db zsh fish mkdocs doxygen reuse'
+  chromium npm|nodejs man-db zsh fish mkdocs doxygen reuse'
 
 oldest_meson=1.0.1
 # Of clang-format and clang-tidy: Debian 12's.

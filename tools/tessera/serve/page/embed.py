@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the files of the page as C, for the server's program. Usage: embed.py OUTPUT
+
+OUTPUT has an array of bytes for each file, and the rows of a table:
+  TSR_PAGE_FILE(path, content type, entity tag, bytes, size)
+which whoever includes it has defined. Where several sources make up one file they are joined in the order given here.
+"""
+import hashlib
+import os
+import sys
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+SCRIPTS = ("texts.js", "common.js", "sentences.js", "page.js", "files.js", "status.js", "end.js")
+FILES = (
+    ("/", "text/html; charset=utf-8", ("page.html",)),
+    ("/app/status", "text/html; charset=utf-8", ("status.html",)),
+    ("/app/page.css", "text/css; charset=utf-8", ("page.css", "status.css", "print.css")),
+    ("/app/page.js", "text/javascript; charset=utf-8", SCRIPTS),
+    ("/app/icon.svg", "image/svg+xml", ("icon.svg",)),
+)
+
+
+def content(sources):
+    parts = []
+    for source in sources:
+        with open(os.path.join(FOLDER, source), "rb") as file:
+            parts.append(file.read())
+    return b"\n".join(parts)
+
+
+def entity_tag(data):
+    return hashlib.sha256(data).hexdigest()[:24]
+
+
+def written():
+    lines = ["/* SPDX-License-Identifier: Apache-2.0", " *", " * The files of the page: made by embed.py. */"]
+    rows = []
+    for i, (path, kind, sources) in enumerate(FILES):
+        data = content(sources)
+        lines.append(f"static const unsigned char page_bytes_{i}[{len(data)}] = {{")
+        for begin in range(0, len(data), 24):
+            lines.append("  " + " ".join(f"{byte}," for byte in data[begin : begin + 24]))
+        lines.append("};")
+        # With the quotes that belong to an entity tag.
+        tag = f'"\\"{entity_tag(data)}\\""'
+        rows.append(f'TSR_PAGE_FILE("{path}", "{kind}", {tag}, page_bytes_{i}, sizeof page_bytes_{i})')
+    lines += ["", "#define TSR_PAGE_FILES \\"]
+    lines += [f"  {row}{' ' + chr(92) if i + 1 < len(rows) else ''}" for i, row in enumerate(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        file.write(written())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
