@@ -183,8 +183,9 @@ static int cut_in_shape(const tsr_vk_caps *caps, const gradient *g, const tsr_vk
   }
   for (uint32_t subgroups = COOP_SUBGROUPS; subgroups > 0; subgroups /= 2) {
     const uint32_t size = subgroups * lanes, tile_rows = subgroups * rows;
-    /* Where there is room for few of many rows, the others are fetched too often. */
-    if ((subgroups > 1 && tile_rows / 2 >= n_own) || (tile_rows < FEW_COOP_ROWS && tile_rows < n_own) ||
+    /* Where there is room for few of many rows, the others are fetched too often; on a CPU only tests ask for it. */
+    if ((subgroups > 1 && tile_rows / 2 >= n_own) ||
+        (!caps->compute_like_cpu && tile_rows < FEW_COOP_ROWS && tile_rows < n_own) ||
         subgroups > caps->max_subgroups || size > caps->max_invocations || size > caps->max_size[0]) {
       continue;
     }
