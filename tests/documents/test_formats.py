@@ -284,6 +284,9 @@ word(f"<w:p>{run('a ')}{run('red', B)}{run(' car', I)}</w:p>",
 LINK = '<w:hyperlink r:id="x">{}</w:hyperlink>'
 word(f"<w:p>{run('a ')}{LINK.format(run('red', B))}{run(' car')}</w:p>",
      f"<w:p>{run('une voiture ')}{LINK.format(run('rouge', B))}</w:p>", **car)
+twice = {"mode": "table", "table": "a red car\trouge une auto noire rouge\t1-0 0-1 2-2 2-3 1-4\n"}
+word(f"<w:p>{run('a ')}{LINK.format(run('red', B))}{run(' car')}</w:p>",
+     f"<w:p>{LINK.format(run('rouge', B))}{run(' une auto noire rouge')}</w:p>", **twice)
 word(f"<w:p>{run('one')}<w:r><w:tab/></w:r>{run('two')}<w:r><w:br/></w:r>{run('three')}</w:p>",
      f"<w:p>{run('ONE')}<w:r><w:tab/></w:r>{run('TWO')}<w:r><w:br/></w:r>{run('THREE')}</w:p>")
 NOTE = '<w:r><w:rPr><w:x/></w:rPr><w:footnoteReference w:id="1"/></w:r>'

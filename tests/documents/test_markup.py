@@ -46,6 +46,10 @@ by_table("Yes, the car.", "Oui, la voiture.", "0-0 1-1 2-2 3-3 4-4", "Yes, the <
     "Oui, la <b>voiture</b>.")
 by_table("Yes (so).", "Oui (ainsi).", "0-0 1-1 2-2 3-3 4-4", "Yes <b>(so)</b>.", "Oui <b>(ainsi)</b>.")
 expect("one <a href='?a=1&amp;b=2'>two, three</a>, four.", "ONE <a href='?a=1&amp;b=2'>TWO, THREE</a>, FOUR.")
+by_table("go red.", "va rouge.", "0-0 1-1 1-2", "go <b>red</b>.", "va <b>rouge</b>.")
+# words that are far apart
+by_table("a red car", "rouge une auto noire rouge", "1-0 0-1 2-2 2-3 1-4", "a <b>red</b> car",
+         "<b>rouge</b> une auto noire rouge")
 # a model that does not align
 expect("one <b>two</b> three", "ONE <b>TWO</b> THREE", "mute")
 # void elements and comments

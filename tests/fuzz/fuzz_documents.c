@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Documents: with a translator that leaves each text as it is, a text format stays byte for byte; with one that turns
- * the words round, it gives a result, or an error with a message. DOCUMENT_NAME says which format is read; of an archive
- * the input is a part of it, or with the first byte 0 the whole.
+ * the words round, it gives a result, or an error with a message. DOCUMENT_NAME says which format is read; of an
+ * archive the input is a part, or with a first byte of 0 the whole.
  */
 #include "tests/fuzz/fuzz.h"
 

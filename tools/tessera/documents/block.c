@@ -153,11 +153,11 @@ void doc_block_point(doc_block *block, int32_t tag, int32_t breaks)
 
 void doc_block_verbatim(doc_block *block, int32_t tag, const char *text, size_t size)
 {
-  while (size > 0 && doc_is_blank(text[0])) {
+  while (size > 0 && is_blank(text[0])) {
     text++;
     size--;
   }
-  while (size > 0 && doc_is_blank(text[size - 1])) {
+  while (size > 0 && is_blank(text[size - 1])) {
     size--;
   }
   if (size == 0 || size > LONGEST_VERBATIM) {
