@@ -24,6 +24,8 @@ enum { TSR_SIDE_SOURCE = 0, TSR_SIDE_TARGET = 1 };
  *   mbart     sentencepiece.bpe.model; mbart50 likewise
  *   m2m100    sentencepiece.bpe.model, vocab.json
  *   nllb      sentencepiece.bpe.model
+ *   ctranslate2  a folder of CTranslate2 or a package of Argos: its vocabularies, and source.spm and target.spm,
+ *             sentencepiece.bpe.model, spm.model, spiece.model or sentencepiece.model
  *   bart      vocab.json, merges.txt (byte-level BPE)
  *   fast      tokenizer.json: Unigram, BPE that was made from SentencePiece, byte-level BPE
  * A folder that has tokenizer.json in place of its kind's files opens from that.

@@ -92,7 +92,8 @@ TSR_SIZED_PIN(tsr_transformer_config, decoder_start_id, 180);
  */
 typedef struct tsr_model tsr_model;
 
-/* Opens a model folder (config.json and, if there, model.safetensors, mapped, not copied). Immutable afterwards: any
+/* Opens a model folder (config.json and, if there, model.safetensors, mapped, not copied), a folder of CTranslate2, or
+ * a package of Argos, as a folder or a file. Immutable afterwards: any
  * number of threads may use it. *model is the caller's until tsr_model_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT,
  * TSR_ERR_UNSUPPORTED (a family or an option this build does not know), each naming the file and the key or tensor. */
 TSR_API tsr_status tsr_model_open(const char *folder, tsr_model **model) TSR_MUST_CHECK;

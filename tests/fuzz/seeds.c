@@ -171,6 +171,65 @@ static void write_zips(const char *folder)
   free(array.bytes);
 }
 
+/* A model.bin of CTranslate2 with a matrix of whole numbers, its scales, a scalar, and an alias. */
+static size_t append(unsigned char *to, size_t at, const void *bytes, size_t size)
+{
+  memcpy(to + at, bytes, size);
+  return at + size;
+}
+
+static size_t append_number(unsigned char *to, size_t at, uint32_t number, int size)
+{
+  for (int i = 0; i < size; i++) {
+    to[at++] = (unsigned char)(number >> (8 * i));
+  }
+  return at;
+}
+
+static size_t append_text(unsigned char *to, size_t at, const char *text)
+{
+  at = append_number(to, at, (uint32_t)strlen(text) + 1, 2);
+  return append(to, at, text, strlen(text) + 1);
+}
+
+static void write_ctranslate2(const char *folder, uint32_t version)
+{
+  static const char matrix[6] = {1, 2, 3, -4, 5, 127}, scales[] = "\0\0\x80\x3f\0\0\0\x40";
+  unsigned char file[512];
+  char name[16];
+  size_t n = append_number(file, 0, version, 4);
+  if (version > 1) {
+    n = append_text(file, n, "TransformerSpec");
+    n = append_number(file, n, 7, 4);
+  }
+  n = append_number(file, n, 3, 4);
+  n = append_text(file, n, "decoder/embeddings/weight");
+  n = append_number(file, n, 2, 1);
+  n = append_number(file, n, 2, 4);
+  n = append_number(file, n, 3, 4);
+  n = append_number(file, n, 1, 1);
+  n = append_number(file, n, sizeof matrix, 4);
+  n = append(file, n, matrix, sizeof matrix);
+  n = append_text(file, n, "decoder/embeddings/weight_scale");
+  n = append_number(file, n, 1, 1);
+  n = append_number(file, n, 2, 4);
+  n = append_number(file, n, version < 4 ? 4 : 0, 1);
+  n = append_number(file, n, version < 4 ? 2 : 8, 4);
+  n = append(file, n, scales, 8);
+  n = append_text(file, n, "encoder/num_heads");
+  n = append_number(file, n, 0, 1);
+  n = append_number(file, n, 2, 1);
+  n = append_number(file, n, version < 4 ? 1 : 2, 4);
+  n = append_number(file, n, 4, 2);
+  if (version > 2) {
+    n = append_number(file, n, 1, 4);
+    n = append_text(file, n, "decoder/projection/weight");
+    n = append_text(file, n, "decoder/embeddings/weight");
+  }
+  snprintf(name, sizeof name, "version%u", version);
+  write_file(path_in(folder, name), file, n);
+}
+
 int main(int argc, char **argv)
 {
   if (argc != 3) {
@@ -181,6 +240,8 @@ int main(int argc, char **argv)
     write_models(argv[2]);
   if (strcmp(argv[1], "zip") == 0)
     write_zips(argv[2]);
+  for (uint32_t version = 1; version <= 6 && strcmp(argv[1], "ctranslate2") == 0; version++)
+    write_ctranslate2(argv[2], version);
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     char name[32];
     snprintf(name, sizeof name, "%zu", i);

@@ -3,9 +3,9 @@
  * ctranslate2 FOLDER DEVICE
  *
  * Compares what a folder of CTranslate2 gives with what its own runtime gave (FOLDER/golden.json): the encoder's
- * output, outputs and scores of searches, scores of given outputs, and the source's tokens that replace unknown ones. In f32
- * outputs are the same and numbers nearly so; where the runtime computed with whole numbers, outputs are the same and
- * scores near. Prints the largest differences. Exit code 77 where the device does not exist.
+ * output, outputs and scores of searches, scores of given outputs, and the source's tokens that replace unknown ones.
+ * In f32 outputs are the same and numbers nearly so; where the runtime computed with whole numbers, outputs are the
+ * same and scores near. Prints the largest differences. Exit code 77 where the device does not exist.
  */
 #include <jansson.h>
 #include <math.h>

@@ -194,7 +194,8 @@ static void finish(void *opaque)
 
 static const tsr_option rows[] = {
     {"model", "FOLDER", TSR_OPTION_FOLDER, FIELD(translator.model),
-     .help = "the model: config.json, model.safetensors, its tokenizer's files"},
+     .help = "the model: config.json, model.safetensors, its tokenizer's files; or a folder of CTranslate2, or a "
+             "package of Argos"},
     {.table = &translator_options, .offset = offsetof(session, options.translator)},
     {"n-best", "N", TSR_OPTION_INTEGER, FIELD(translator.n_best), 1, 256,
      .help = "print the N best hypotheses of each sentence, or so many samples, a line each: the sentence's line "
