@@ -182,6 +182,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "devices": [{"name": "cpu", "lost": False, "bytes": 0},
                             {"name": "vulkan:0 <b>card</b>", "lost": True, "bytes": 6 << 30}],
                 "models": [{"name": "opus-mt-en-fr", "state": "open", "bytes": 312 << 20, "sources": 1, "targets": 1},
+                           {"name": "broken", "state": "failed", "bytes": 0, "sources": 1, "targets": 1},
                            {"name": "nllb-200-distilled-600M", "state": "closed", "bytes": 0, "sources": 202,
                             "targets": 202}]})
         elif path == "/metrics":

@@ -464,7 +464,7 @@ const features = {
     ], 'devices');
     equal(await cells('models'), [
       ['Model', 'State', 'Memory'], ['opus-mt-en-fr', 'open', '312\u00a0MiB'],
-      ['nllb-200-distilled-600M', 'closed', '–'],
+      ['broken', 'failed', '–'], ['nllb-200-distilled-600M', 'closed', '–'],
     ], 'models');
     equal((await cells('pairs'))[1], ['English', 'French, German, Japanese, Spanish'], 'languages');
     const numbers = () => page.evaluate(() => Object.fromEntries([...document.querySelectorAll('#numbers div')]
