@@ -6,12 +6,12 @@ const KEPT_READINGS = 90; // that the chart shows
 
 // What is read of /metrics.
 const METRICS = {
-  tokens: 'tessera_tokens_total', // side="target"
+  tokens: 'tessera_target_tokens_total',
   requests: 'tessera_requests_total', // endpoint
   buckets: 'tessera_request_seconds_bucket', // endpoint, le
-  rows: 'tessera_batch_rows_total',
+  rows: 'tessera_step_rows_total',
   steps: 'tessera_steps_total',
-  waiting: 'tessera_queue',
+  waiting: 'tessera_waiting',
   running: 'tessera_running',
 };
 
@@ -67,7 +67,7 @@ function quantile(share, last, first) {
 function readingOf(metrics) {
   return {
     time: performance.now() / 1000,
-    tokens: sumOf(metrics, METRICS.tokens, labels => labels.side === 'target'),
+    tokens: sumOf(metrics, METRICS.tokens),
     requests: sumOf(metrics, METRICS.requests, isWork),
     rows: sumOf(metrics, METRICS.rows),
     steps: sumOf(metrics, METRICS.steps),
@@ -127,6 +127,7 @@ function drawNumbers() {
     ['latencyHalf', seconds(quantile(0.5, last.buckets, first.buckets))],
     ['latencyMost', seconds(quantile(0.99, last.buckets, first.buckets))],
   ];
+  by('numbers').closest('section').hidden = !last;
   by('numbers').replaceChildren(...values.map(([key, value]) =>
     make('div', {}, make('dt', {}, say(key)), make('dd', {}, value))));
   drawChart(tokens);
@@ -176,19 +177,29 @@ function drawStatus() {
 
 /* ---- Reading ---- */
 
+// A server need not tell everybody about its load: null then.
+const mayBeHidden = promise => promise.catch(error => {
+  if (![403, 404].includes(error.status)) throw error;
+  return null;
+});
+
 async function read() {
   const before = JSON.stringify([state.status, state.languages]);
   try {
     await ask('health');
     const [languages, status, metrics] = await Promise.all([
-      ask('languages'), ask('status'), request('metrics').then(response => response.text()),
+      ask('languages'), mayBeHidden(ask('status')), mayBeHidden(request('metrics').then(response => response.text())),
     ]);
     state.languages = languages;
     state.status = status;
-    const reading = readingOf(parseMetrics(metrics));
-    // Counters that fell: the server began anew.
-    if (reading.tokens < state.readings[state.readings.length - 1]?.tokens) state.readings = [];
-    state.readings = [...state.readings, reading].slice(-KEPT_READINGS);
+    if (metrics === null) {
+      state.readings = [];
+    } else {
+      const reading = readingOf(parseMetrics(metrics));
+      // Counters that fell: the server began anew.
+      if (reading.tokens < state.readings[state.readings.length - 1]?.tokens) state.readings = [];
+      state.readings = [...state.readings, reading].slice(-KEPT_READINGS);
+    }
     state.health = 'ready';
   } catch (error) {
     if (!(error instanceof Refusal || error instanceof TypeError)) throw error;
