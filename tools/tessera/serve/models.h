@@ -119,7 +119,7 @@ struct segment {
 /* Translates the segment, now or when its model is open. */
 void models_submit(models *m, segment *s);
 
-/* Gives up a text that is being translated; one that waits for its model is asked by is_cancelled. Its `done` follows. */
+/* Gives up a text that is being translated; one that waits for its model is asked by is_cancelled. `done` follows. */
 void segment_cancel(segment *s);
 
 /* Sums over all translators, those that were closed, too. */
