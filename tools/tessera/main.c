@@ -16,13 +16,20 @@ static const tsr_command command_help;
 
 /* In the order of the help text. */
 static const tsr_command *const commands[] = {
-    &tsr_command_devices, &tsr_command_translate, &tsr_command_eval,
-    &tsr_command_score,   &tsr_command_tokenize,  &tsr_command_vocab,
-    &tsr_command_train,   &tsr_command_plot,      &tsr_command_check,
-    &tsr_command_golden,  &tsr_command_compare,   &tsr_command_attention,
-    &tsr_command_trace,   &tsr_command_profile,   &tsr_command_info,
-    &tsr_command_program, &tsr_command_plan,      &tsr_command_bench,
-    &tsr_command_tune,    &command_help,          NULL,
+    &tsr_command_devices,  &tsr_command_translate,
+    &tsr_command_eval,     &tsr_command_score,
+    &tsr_command_tokenize, &tsr_command_vocab,
+    &tsr_command_train,    &tsr_command_plot,
+    &tsr_command_check,    &tsr_command_golden,
+    &tsr_command_compare,  &tsr_command_attention,
+    &tsr_command_trace,    &tsr_command_profile,
+    &tsr_command_info,     &tsr_command_program,
+    &tsr_command_plan,     &tsr_command_bench,
+    &tsr_command_tune,
+#ifdef TSR_HAS_SERVE
+    &tsr_command_serve,
+#endif
+    &command_help,         NULL,
 };
 
 static const tsr_command tessera = {.name = "tessera", .commands = commands};
