@@ -114,7 +114,10 @@ class Api(unittest.TestCase):
 
     def test_alignment_has_places_of_words(self):
         _, got, _ = self.server.translate(alignment=True)
-        words = {SENTENCE[a:b].strip(): TRANSLATION[c:d].strip() for a, b, c, d in got["alignment"]}
+        words = {
+            SENTENCE[slice(*one["source"])].strip(): TRANSLATION[slice(*one["target"])].strip()
+            for one in got["alignment"]
+        }
         self.assertEqual(words.get("museum"), "musée")
 
     def test_errors(self):

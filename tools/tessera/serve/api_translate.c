@@ -36,9 +36,9 @@ int translate_read(call *c, translate_request *r)
     reply_error(c, 400, "Invalid request: alternatives parameter must be <= %d", c->settings->alternatives_limit);
     return 0;
   }
-  if (!parameters_integer(p, "next_words", &r->next_words) || r->next_words < 0 || r->next_words == 1 ||
+  if (!parameters_integer(p, "continuations", &r->next_words) || r->next_words < 0 || r->next_words == 1 ||
       r->next_words > 32) {
-    reply_error(c, 400, "Invalid request: next_words parameter is not a number from 2 to 32");
+    reply_error(c, 400, "Invalid request: continuations parameter is not a number from 2 to 32");
     return 0;
   }
   const parameter *q = parameters_find(p, "q");
@@ -116,13 +116,21 @@ static json_t *alternatives_json(const work *w, int32_t text)
   return list;
 }
 
+/* The translation, then those that go on in another way behind the prefix. */
+static json_t *continuations_json(const work *w, int32_t text)
+{
+  json_t *list = alternatives_json(w, text);
+  json_array_insert_new(list, 0, text_json(w, text, 0));
+  return list;
+}
+
 static json_t *alignment_json(const work *w, int32_t text)
 {
   int32_t n = 0, *places = work_alignment(w, text, &n);
   json_t *list = json_array();
   for (int32_t i = 0; i < n; i++) {
     const int32_t *p = &places[4 * i];
-    json_array_append_new(list, json_pack("[i,i,i,i]", p[0], p[1], p[2], p[3]));
+    json_array_append_new(list, json_pack("{s:[i,i], s:[i,i]}", "target", p[2], p[3], "source", p[0], p[1]));
   }
   free(places);
   return list;
@@ -149,8 +157,11 @@ json_t *translate_answer(call *c, const work *w)
 {
   json_t *root = json_object();
   const translate_wishes *wishes = c->own;
-  if (wishes->alternatives > 0 || wishes->next_words > 0) {
+  if (wishes->alternatives > 0) {
     json_object_set_new(root, "alternatives", each(c, w, alternatives_json));
+  }
+  if (wishes->next_words > 0) {
+    json_object_set_new(root, "continuations", each(c, w, continuations_json));
   }
   if (c->is_detected) {
     json_object_set_new(root, "detectedLanguage", repeat(c, detected_json(c), work_n_texts(w)));
