@@ -9,7 +9,8 @@
 # nodejs from elsewhere brings npm.
 packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-tools libvulkan-dev libvulkan-volk-dev
   libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libprotobuf-dev
-  libxml2-dev libzip-dev'
+  libxml2-dev libzip-dev
+  libmicrohttpd-dev libcld2-dev nettle-dev'
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
 packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core'
 packages_extra='clang llvm lld libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev clang-format clang-tidy

@@ -22,6 +22,7 @@ extern const tsr_command tsr_command_plot;
 extern const tsr_command tsr_command_profile;
 extern const tsr_command tsr_command_program;
 extern const tsr_command tsr_command_score;
+extern const tsr_command tsr_command_serve; /* of builds with the server: TSR_HAS_SERVE */
 extern const tsr_command tsr_command_tokenize;
 extern const tsr_command tsr_command_trace;
 extern const tsr_command tsr_command_train;

@@ -26,6 +26,9 @@ static const tsr_command *const commands[] = {
     &tsr_command_profile,   &tsr_command_info,
     &tsr_command_program,   &tsr_command_plan,
     &tsr_command_bench,     &tsr_command_tune,
+#ifdef TSR_HAS_SERVE
+    &tsr_command_serve,
+#endif
     &command_help,          NULL,
 };
 

@@ -182,6 +182,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "devices": [{"name": "cpu", "lost": False, "bytes": 0},
                             {"name": "vulkan:0 <b>card</b>", "lost": True, "bytes": 6 << 30}],
                 "models": [{"name": "opus-mt-en-fr", "state": "open", "bytes": 312 << 20, "sources": 1, "targets": 1},
+                           {"name": "broken", "state": "failed", "bytes": 0, "sources": 1, "targets": 1},
                            {"name": "nllb-200-distilled-600M", "state": "closed", "bytes": 0, "sources": 202,
                             "targets": 202}]})
         elif path == "/metrics":
@@ -205,12 +206,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             state.readings += 1
             n = state.readings
         lines = [
-            "# TYPE tessera_tokens_total counter",
-            f'tessera_tokens_total{{side="source"}} {1800 * n}', f'tessera_tokens_total{{side="target"}} {2000 * n}',
+            "# TYPE tessera_target_tokens_total counter",
+            f"tessera_source_tokens_total {1800 * n}", f"tessera_target_tokens_total {2000 * n}",
             f'tessera_requests_total{{endpoint="/translate",status="2xx"}} {100 * n}',
             f'tessera_requests_total{{endpoint="/metrics",status="2xx"}} {7 * n}',
-            f"tessera_batch_rows_total {2000 * n}", f"tessera_steps_total {125 * n}",
-            f"tessera_queue {n % 5}", "tessera_running 16",
+            f"tessera_step_rows_total {2000 * n}", f"tessera_steps_total {125 * n}",
+            f"tessera_waiting {n % 5}", "tessera_running 16",
         ]
         for bound, share in (("0.05", 0), ("0.1", 50), ("0.25", 90), ("0.5", 99), ("+Inf", 100)):
             lines.append(f'tessera_request_seconds_bucket{{endpoint="/translate",le="{bound}"}} {share * n}')

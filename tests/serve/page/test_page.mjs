@@ -464,7 +464,7 @@ const features = {
     ], 'devices');
     equal(await cells('models'), [
       ['Model', 'State', 'Memory'], ['opus-mt-en-fr', 'open', '312\u00a0MiB'],
-      ['nllb-200-distilled-600M', 'closed', '–'],
+      ['broken', 'failed', '–'], ['nllb-200-distilled-600M', 'closed', '–'],
     ], 'models');
     equal((await cells('pairs'))[1], ['English', 'French, German, Japanese, Spanish'], 'languages');
     const numbers = () => page.evaluate(() => Object.fromEntries([...document.querySelectorAll('#numbers div')]
@@ -483,6 +483,13 @@ const features = {
     await tell({fail: [{path: '/health', status: 503, times: 1}]});
     await until(page, 'busy', () => textOf(page, 'health'), 'The server takes no new work');
     await until(page, 'ready again', () => textOf(page, 'health'), 'The server is ready');
+    const hidden = [{path: '/metrics', status: 403, times: 1e9}, {path: '/status', status: 403, times: 1e9}];
+    await tell({fail: hidden});
+    const sections = () => page.evaluate(() => ['numbers', 'devices', 'models', 'pairs']
+      .filter(id => !document.getElementById(id).closest('section').hidden));
+    await until(page, 'a server that does not tell', sections, ['pairs']);
+    await tell({fail: []});
+    await until(page, 'and tells again', sections, ['numbers', 'devices', 'models', 'pairs']);
     await page.selectOption('#interface', 'fr');
     equal([await textOf(page, 'health'), ...(await cells('models'))[0]],
       ['Le serveur est prêt', 'Modèle', 'État', 'Mémoire'], 'in French');

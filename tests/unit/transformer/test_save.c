@@ -303,7 +303,8 @@ static void test_defaults(void **state)
 static void test_wrong_fields(void **state)
 {
   (void)state;
-  WRONG(marian_config, family[0], 'x', TSR_ERR_ARGUMENT, "'xarian'; this build knows bart, ctranslate2, m2m_100, marian");
+  WRONG(marian_config, family[0], 'x', TSR_ERR_ARGUMENT,
+        "'xarian'; this build knows bart, ctranslate2, m2m_100, marian");
   WRONG(marian_config, d_model, 0, TSR_ERR_ARGUMENT, "field 'd_model' is 0; it should be 1 to");
   WRONG(marian_config, encoder_layers, -1, TSR_ERR_ARGUMENT, "'encoder_layers'");
   WRONG(marian_config, decoder_layers, 5000, TSR_ERR_ARGUMENT, "'decoder_layers'");

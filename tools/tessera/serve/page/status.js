@@ -4,6 +4,17 @@
 const PERIOD = 2; // seconds
 const KEPT_READINGS = 90; // that the chart shows
 
+// What is read of /metrics.
+const METRICS = {
+  tokens: 'tessera_target_tokens_total',
+  requests: 'tessera_requests_total', // endpoint
+  buckets: 'tessera_request_seconds_bucket', // endpoint, le
+  rows: 'tessera_step_rows_total',
+  steps: 'tessera_steps_total',
+  waiting: 'tessera_waiting',
+  running: 'tessera_running',
+};
+
 const state = {languages: [], status: null, readings: [], health: '', timer: 0};
 
 /* ---- Prometheus' text format ---- */
@@ -32,7 +43,7 @@ const isWork = labels => /^\/(translate|v2\/translate)/.test(labels.endpoint || 
 // How many took up to each bound, of all endpoints that translate.
 function bucketsOf(metrics) {
   const sums = new Map();
-  for (const {labels, value} of metrics.get('tessera_request_seconds_bucket') || []) {
+  for (const {labels, value} of metrics.get(METRICS.buckets) || []) {
     if (!isWork(labels)) continue;
     const bound = labels.le === '+Inf' ? Infinity : Number(labels.le);
     sums.set(bound, (sums.get(bound) || 0) + value);
@@ -56,12 +67,12 @@ function quantile(share, last, first) {
 function readingOf(metrics) {
   return {
     time: performance.now() / 1000,
-    tokens: sumOf(metrics, 'tessera_tokens_total', labels => labels.side === 'target'),
-    requests: sumOf(metrics, 'tessera_requests_total', isWork),
-    rows: sumOf(metrics, 'tessera_batch_rows_total'),
-    steps: sumOf(metrics, 'tessera_steps_total'),
-    waiting: sumOf(metrics, 'tessera_queue'),
-    running: sumOf(metrics, 'tessera_running'),
+    tokens: sumOf(metrics, METRICS.tokens),
+    requests: sumOf(metrics, METRICS.requests, isWork),
+    rows: sumOf(metrics, METRICS.rows),
+    steps: sumOf(metrics, METRICS.steps),
+    waiting: sumOf(metrics, METRICS.waiting),
+    running: sumOf(metrics, METRICS.running),
     buckets: bucketsOf(metrics),
   };
 }
@@ -116,6 +127,7 @@ function drawNumbers() {
     ['latencyHalf', seconds(quantile(0.5, last.buckets, first.buckets))],
     ['latencyMost', seconds(quantile(0.99, last.buckets, first.buckets))],
   ];
+  by('numbers').closest('section').hidden = !last;
   by('numbers').replaceChildren(...values.map(([key, value]) =>
     make('div', {}, make('dt', {}, say(key)), make('dd', {}, value))));
   drawChart(tokens);
@@ -137,6 +149,8 @@ function drawChart(values) {
   });
 }
 
+const MODEL_TAGS = {open: ['open', 'good'], opening: ['opening', 'good'], failed: ['failed', 'bad']};
+
 function drawTables() {
   const devices = state.status?.devices || [];
   const models = state.status?.models || [];
@@ -144,7 +158,7 @@ function drawTables() {
     one.name, one.lost ? tag('lost', 'bad') : tag('works', 'good'), bytes(one.bytes),
   ])));
   table('models', ['model', 'state', 'memory'], models.map(one => row([
-    one.name, {open: tag('open', 'good'), failed: tag('lost', 'bad')}[one.state] || tag('closed', ''), bytes(one.bytes),
+    one.name, MODEL_TAGS[one.state] ? tag(...MODEL_TAGS[one.state]) : tag('closed', ''), bytes(one.bytes),
   ])));
   const name = one => languageName(one.code, one.name);
   const names = new Map(state.languages.map(one => [one.code, name(one)]));
@@ -163,19 +177,29 @@ function drawStatus() {
 
 /* ---- Reading ---- */
 
+// A server need not tell everybody about its load: null then.
+const mayBeHidden = promise => promise.catch(error => {
+  if (![403, 404].includes(error.status)) throw error;
+  return null;
+});
+
 async function read() {
   const before = JSON.stringify([state.status, state.languages]);
   try {
     await ask('health');
     const [languages, status, metrics] = await Promise.all([
-      ask('languages'), ask('status'), request('metrics').then(response => response.text()),
+      ask('languages'), mayBeHidden(ask('status')), mayBeHidden(request('metrics').then(response => response.text())),
     ]);
     state.languages = languages;
     state.status = status;
-    const reading = readingOf(parseMetrics(metrics));
-    // Counters that fell: the server began anew.
-    if (reading.tokens < state.readings[state.readings.length - 1]?.tokens) state.readings = [];
-    state.readings = [...state.readings, reading].slice(-KEPT_READINGS);
+    if (metrics === null) {
+      state.readings = [];
+    } else {
+      const reading = readingOf(parseMetrics(metrics));
+      // Counters that fell: the server began anew.
+      if (reading.tokens < state.readings[state.readings.length - 1]?.tokens) state.readings = [];
+      state.readings = [...state.readings, reading].slice(-KEPT_READINGS);
+    }
     state.health = 'ready';
   } catch (error) {
     if (!(error instanceof Refusal || error instanceof TypeError)) throw error;

@@ -164,6 +164,8 @@ const TEXTS = {
   model: ['Model', 'Modell', 'Modèle', 'Modelo'],
   state: ['State', 'Zustand', 'État', 'Estado'],
   open: ['open', 'offen', 'ouvert', 'abierto'],
+  opening: ['opening', 'wird geöffnet', 'en ouverture', 'abriéndose'],
+  failed: ['failed', 'fehlgeschlagen', 'en échec', 'fallido'],
   closed: ['closed', 'geschlossen', 'fermé', 'cerrado'],
   works: ['works', 'arbeitet', 'fonctionne', 'funciona'],
   lost: ['lost', 'verloren', 'perdu', 'perdido'],

@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the server on a free port and holds its API. Usage: test_serve.py PROGRAM MODELS, the folder of demo-model."""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+PROGRAM, MODELS = sys.argv[1:3]
+SENTENCE, TRANSLATION = "The museum is worth visiting.", "Le musée vaut la peine d'être visitée."
+FORM = "application/x-www-form-urlencoded"
+
+
+class Server:
+    def __init__(self, *options, models=MODELS):
+        self.errors = tempfile.NamedTemporaryFile("r", prefix="serve")
+        with open(self.errors.name, "w", encoding="utf-8") as log:
+            command = [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--device", "cpu"]
+            command += ["--direction", "demo-model=en-fr", *options]
+            command += ["--models", models] if models else []
+            self.process = subprocess.Popen(command, stderr=log)
+        for _ in range(600):
+            found = re.search(r"serving on http://127.0.0.1:(\d+)", self.log())
+            if found or self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        if not found:
+            raise RuntimeError("the server does not start: " + self.log())
+        self.port = int(found.group(1))
+
+    def log(self):
+        with open(self.errors.name, encoding="utf-8") as file:
+            return file.read()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.errors.close()
+
+    def ask(self, method, path, body=None, content_type=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        headers = dict(headers or {})
+        if isinstance(body, dict):
+            body, content_type = json.dumps(body), "application/json"
+        if content_type:
+            headers["Content-Type"] = content_type
+        connection.request(method, path, body.encode() if isinstance(body, str) else body, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        is_json = "json" in (answer.getheader("Content-Type") or "")
+        return answer.status, json.loads(text) if is_json else text, answer.headers
+
+    def translate(self, q=SENTENCE, **more):
+        return self.ask("POST", "/translate", {"q": q, "source": "en", "target": "fr", **more})
+
+    def metric(self, name):
+        return float(re.search(rf"^{name} (\S+)$", self.ask("GET", "/metrics")[1], re.M).group(1))
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=120)
+
+
+class Api(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--char-limit", "2000", "--batch-limit", "3")
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.server.end()
+        cls.server.__exit__()
+        assert code == 0, code
+
+    def error(self, got, status, message):
+        self.assertEqual((got[0], got[1]), (status, {"error": message}))
+
+    def test_parameters_in_each_form(self):
+        query = "q=The+museum%20is+worth+visiting.&source=EN&target=fr"
+        part = "".join(f'--x\r\nContent-Disposition: form-data; name="{n}"\r\n\r\n{v}\r\n'
+                       for n, v in [("q", SENTENCE), ("source", "en"), ("target", "fr")]) + "--x--\r\n"
+        for got in [self.server.translate(), self.server.ask("POST", "/translate", query, FORM),
+                    self.server.ask("POST", "/translate", part, "multipart/form-data; boundary=x"),
+                    self.server.ask("POST", "/translate?" + query), self.server.translate(other={"a": [1]})]:
+            self.assertEqual((got[0], got[1]), (200, {"translatedText": TRANSLATION}))
+            self.assertEqual(got[2]["Access-Control-Allow-Origin"], "*")
+
+    def test_lists_and_lines(self):
+        status, got, _ = self.server.translate([SENTENCE, f"\n  {SENTENCE}\t\r\n\n{SENTENCE}", ""])
+        self.assertEqual(status, 200)
+        self.assertEqual(got["translatedText"], [TRANSLATION, f"\n  {TRANSLATION}\t\r\n\n{TRANSLATION}", ""])
+
+    def test_alternatives_and_detection(self):
+        status, got, _ = self.server.translate("The children are playing in the garden.", source="auto", alternatives=2)
+        self.assertEqual(status, 200)
+        self.assertEqual(got["detectedLanguage"]["language"], "en")
+        self.assertTrue(0 < got["detectedLanguage"]["confidence"] <= 100)
+        self.assertTrue(1 <= len(set(got["alternatives"]) - {got["translatedText"]}) <= 2)
+        got = self.server.ask("POST", "/detect", "q=Bonjour tout le monde, comment allez-vous", FORM)
+        self.assertEqual((got[0], got[1][0]["language"]), (200, "fr"))
+
+    def test_alignment_has_places_of_words(self):
+        _, got, _ = self.server.translate(alignment=True)
+        words = {
+            SENTENCE[slice(*one["source"])].strip(): TRANSLATION[slice(*one["target"])].strip()
+            for one in got["alignment"]
+        }
+        self.assertEqual(words.get("museum"), "musée")
+
+    def test_errors(self):
+        ask = self.server.ask
+        for name in ["q", "source", "target"]:
+            body = {"q": "a", "source": "en", "target": "fr"}
+            del body[name]
+            self.error(ask("POST", "/translate", body), 400, f"Invalid request: missing {name} parameter")
+        self.error(self.server.translate(target="zz"), 400, "zz is not supported")
+        self.error(self.server.translate(source="zz"), 400, "zz is not supported")
+        self.error(self.server.translate("a" * 2001), 400, "Invalid request: request (2001) exceeds text limit (2000)")
+        self.error(self.server.translate(["a"] * 4), 400, "Invalid request: request (4) exceeds batch limit (3)")
+        self.error(ask("POST", "/translate", "{", "application/json"), 400, "Invalid JSON format")
+        self.error(self.server.translate(source="fr", target="en"), 400,
+                   "English (en) is not available as a target language from French (fr)")
+        self.error(ask("POST", "/suggest", {"q": "a"}), 403, "Suggestions are disabled on this server.")
+        self.assertEqual(ask("GET", "/none")[0], 404)
+        status, _, headers = ask("GET", "/translate")
+        self.assertEqual((status, headers["Allow"]), (405, "POST"))
+        self.assertEqual(ask("OPTIONS", "/translate")[0], 204)
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=60) as large:
+            large.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n")
+            self.assertTrue(large.recv(4096).startswith(b"HTTP/1.1 413"))
+
+    def test_what_the_server_tells(self):
+        ask = self.server.ask
+        self.assertEqual(ask("GET", "/health")[1], {"status": "ok"})
+        languages = ask("GET", "/languages", "{}", "application/json")[1]
+        self.assertIn({"code": "en", "name": "English", "targets": ["en", "fr"]}, languages)
+        settings = ask("GET", "/frontend/settings")[1]
+        self.assertEqual((settings["charLimit"], settings["keyRequired"]), (2000, False))
+        self.assertIn("/translate", ask("GET", "/spec")[1]["paths"])
+
+    def test_deepl(self):
+        status, got, _ = self.server.ask("POST", "/v2/translate", {"text": [SENTENCE], "target_lang": "FR"})
+        self.assertEqual(status, 200)
+        self.assertEqual(got, {"translations": [{"detected_source_language": "EN", "text": TRANSLATION}]})
+        got = self.server.ask("POST", "/v2/translate", {"text": ["a"]})
+        self.assertEqual((got[0], list(got[1])), (400, ["message"]))
+
+    def test_stream(self):
+        text = f" {SENTENCE}\n\n{SENTENCE} "
+        status, got, _ = self.server.ask("POST", "/translate/stream", {"q": text, "source": "en", "target": "fr"})
+        events = [e.split("\n") for e in got.strip().split("\n\n")]
+        pieces = "".join(json.loads(e[0][6:])["text"] for e in events if len(e) == 1)
+        self.assertEqual(status, 200)
+        self.assertEqual(pieces, f" {TRANSLATION}\n\n{TRANSLATION} ")
+        self.assertEqual(events[-1][0], "event: done")
+        self.assertEqual(json.loads(events[-1][1][6:])["translatedText"], pieces)
+        self.assertGreater(len(events), 4)
+
+    def test_files(self):
+        part = "".join(f'--x\r\nContent-Disposition: form-data; name="{n}"{f}\r\n\r\n{v}\r\n' for n, f, v in [
+            ("file", '; filename="a.txt"', SENTENCE + "\n"), ("source", "", "en"), ("target", "", "fr")]) + "--x--\r\n"
+        status, got, _ = self.server.ask("POST", "/translate_file", part, "multipart/form-data; boundary=x")
+        self.assertEqual(status, 200)
+        path = got["translatedFileUrl"].split(str(self.server.port))[1]
+        self.assertEqual(self.server.ask("GET", path)[1], TRANSLATION + "\n")
+        self.assertEqual(self.server.ask("GET", "/download_file/none.txt")[0], 404)
+
+    def test_malformed_http(self):
+        for bytes_ in [b"\0\1\2\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST /translate HTTP/1.1\r\n"
+                       b"Host: a\r\nContent-Length: -5\r\n\r\n", b"GET / HTTP/1.1\r\nA: " + b"a" * 100000]:
+            with socket.create_connection(("127.0.0.1", self.server.port)) as s:
+                s.settimeout(20)
+                try:
+                    s.sendall(bytes_)
+                    s.shutdown(socket.SHUT_WR)
+                    while s.recv(4096):
+                        pass
+                except OSError:
+                    pass
+        self.assertEqual(self.server.ask("GET", "/health")[0], 200)
+
+
+class Life(unittest.TestCase):
+    def test_no_model(self):
+        with Server(models=None) as server:
+            self.assertIn("--models is missing", server.log())
+            self.assertEqual(server.ask("GET", "/languages")[1], [])
+            self.assertEqual(server.translate()[0], 400)
+            self.assertEqual(server.end(), 0)
+
+    def test_keys_and_limits(self):
+        made = subprocess.run([PROGRAM, "serve", "--make-key"], capture_output=True, text=True, check=True).stdout
+        key, line = re.fullmatch(r"key: (\S+)\n(sha256\S+)\n", made).groups()
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(line + " 3\n")
+            file.flush()
+            with Server("--keys", file.name, "--key-required") as server:
+                self.assertEqual(server.translate()[0], 400)
+                self.assertEqual(server.translate(api_key=key + "x")[:2], (403, {"error": "Invalid API key"}))
+                self.assertEqual([server.translate(api_key=key)[0] for _ in range(3)], [200] * 3)
+                status, got, headers = server.translate(api_key=key)
+                self.assertEqual((status, got), (429, {"error": "Slowdown: 3 per 1 minute"}))
+                self.assertGreater(int(headers["Retry-After"]), 0)
+
+    def test_overflow_and_recovery(self):
+        with Server("--queue", "2") as server:
+            got = []
+            threads = [threading.Thread(target=lambda: got.append(server.translate(SENTENCE + "\n" + SENTENCE)))
+                       for _ in range(20)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            self.assertTrue({s for s, _, _ in got} <= {200, 503}, got)
+            self.assertIn(503, [s for s, _, _ in got])
+            self.assertTrue(all(h["Retry-After"] for s, _, h in got if s == 503))
+            self.assertEqual(server.translate()[0], 200)
+
+    def test_client_that_leaves(self):
+        with Server("--beam", "8") as server:
+            server.translate()
+            body = json.dumps({"q": "\n".join([SENTENCE * 20] * 400), "source": "en", "target": "fr"}).encode()
+            s = socket.create_connection(("127.0.0.1", server.port))
+            s.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: "
+                      + str(len(body)).encode() + b"\r\n\r\n" + body)
+            while server.metric("tessera_lines_in_hand") == 0:
+                time.sleep(0.01)
+            s.close()
+            for _ in range(300):
+                if server.metric("tessera_lines_in_hand") == 0:
+                    break
+                time.sleep(0.1)
+            self.assertEqual(server.metric("tessera_lines_in_hand"), 0)
+            self.assertEqual(server.metric("tessera_gone_total"), 1)
+
+    def test_slow_and_idle_clients(self):
+        with Server("--request-seconds", "1", "--idle-seconds", "4") as server:
+            slow = socket.create_connection(("127.0.0.1", server.port))
+            slow.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n")
+            slow.settimeout(20)
+            many = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
+            self.assertEqual(server.translate()[0], 200)
+            start = time.monotonic()
+            try:
+                for _ in range(100): # a byte now and then does not help
+                    slow.sendall(b"a")
+                    time.sleep(0.1)
+                closed = False
+            except OSError:
+                closed = True
+            self.assertTrue(closed)
+            self.assertLess(time.monotonic() - start, 10)
+            for s in [slow, *many]:
+                s.close()
+
+    def test_signals_under_load(self):
+        with Server() as server:
+            server.translate()
+            got, refused, lock, stop = [], [], threading.Lock(), threading.Event()
+
+            def ask():
+                while not stop.is_set():
+                    try:
+                        one = server.translate()
+                    except ConnectionRefusedError:
+                        return
+                    except OSError as error:
+                        with lock:
+                            refused.append(error)
+                        return
+                    with lock:
+                        got.append(one)
+                    if one[0] == 503:
+                        return
+
+            threads = [threading.Thread(target=ask) for _ in range(8)]
+            for t in threads:
+                t.start()
+            time.sleep(0.5)
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(1)
+            self.assertTrue(all(s == 200 for s, _, _ in got), got)
+            code = server.end()
+            stop.set()
+            for t in threads:
+                t.join()
+            self.assertEqual(code, 0)
+            self.assertTrue(all((s == 200 and b["translatedText"] == TRANSLATION) or s == 503 for s, b, _ in got))
+            # A connection that the system had accepted and the server had not is reset; no request that it had read is.
+            self.assertTrue(all(isinstance(e, (ConnectionResetError, http.client.RemoteDisconnected)) for e in refused))
+
+    def test_configuration(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write('{"char-limit": 5, "key-required": false}')
+            file.flush()
+            with Server("--config", file.name) as server:
+                self.assertEqual(server.translate()[0], 400)
+                with open(file.name, "w", encoding="utf-8") as again:
+                    again.write("char-limit: 500\n")
+                server.process.send_signal(signal.SIGHUP)
+                for _ in range(100):
+                    if "anew" in server.log():
+                        break
+                    time.sleep(0.1)
+                self.assertEqual(server.translate()[0], 200)
+            with open(file.name, "w", encoding="utf-8") as again:
+                again.write("no-such: 1\n")
+            done = subprocess.run([PROGRAM, "serve", "--config", file.name], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("no setting 'no-such'", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[3:])

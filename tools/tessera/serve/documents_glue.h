@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Between requests and documents: HTML and files, whose texts go the way of the request.
+ */
+#ifndef TESSERA_SERVE_DOCUMENTS_GLUE_H
+#define TESSERA_SERVE_DOCUMENTS_GLUE_H
+
+#include "tools/tessera/serve/service.h"
+
+/* Where the texts of a document go; for a thread of the pool. */
+typedef struct documents_way {
+  call *call;
+  model_set *set;
+  route way;
+} documents_way;
+
+/* Releases the set. */
+void documents_way_finish(documents_way *way);
+
+/* Translates a fragment of HTML. Returns a status of HTTP: 200 and the result, which is allocated; else what is wrong,
+ * in `problem` if that is a sentence for the client. */
+int documents_html(documents_way *way, const char *html, size_t size, char **result, size_t *result_size, char *problem,
+                   size_t room);
+
+/* Likewise a file, of the format that its name ends with. */
+int documents_file(documents_way *way, const char *name, const void *bytes, size_t size, void **result,
+                   size_t *result_size, char *problem, size_t room);
+
+/* Endings of names that are taken, with their dots; NULL ends the list. */
+const char *const *documents_formats(void);
+
+/* Answers with what is wrong. */
+void documents_reply(call *c, int status, const char *problem);
+
+#endif

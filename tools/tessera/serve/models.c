@@ -1,0 +1,759 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Translators: opened when a text needs one, closed when others need the memory, opened again when their devices fail.
+ */
+#include "tools/tessera/serve/models.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/serve/clock.h"
+#include "tools/tessera/serve/model_set.h"
+
+enum { MOST_TRIES = 8, MOST_QUEUE = 1 << 30 };
+static const double first_pause = 1.0, longest_pause = 60.0;
+
+/* An open translator. `references`: one of its model, one of each text that it has in hand. */
+struct instance {
+  models *models;
+  model *model;   /* NULL: it is no model's any more */
+  instance *next; /* of those to be closed */
+  const serve_settings *settings;
+  tsr_translator *translator;
+  tsr_generate_options search;
+  search_lists lists;
+  atomic_int references;
+  atomic_int is_lost;  /* its devices failed */
+  atomic_int has_lost; /* one of them did, and another took its place; or it was opened on others than asked for */
+  int64_t bytes;
+};
+
+struct models {
+  pthread_mutex_t lock;
+  pthread_cond_t work;
+  pthread_t thread;
+  int has_thread;
+  int is_stopping;
+  tsr_runtime *runtime;
+  const serve_settings *settings; /* of the last models_read */
+  model_set *set;
+  model *all; /* alive */
+  instance *closing;
+  models_statistics statistics; /* of what is closed, and counts */
+};
+
+/* ---- instances --------------------------------------------------------------------------------------------------- */
+
+static void hold(instance *by)
+{
+  atomic_fetch_add(&by->references, 1);
+}
+
+static void release_locked(instance *by)
+{
+  if (atomic_fetch_sub(&by->references, 1) == 1) {
+    by->next = by->models->closing;
+    by->models->closing = by;
+    pthread_cond_signal(&by->models->work);
+  }
+}
+
+static void let_go(instance *by)
+{
+  /* The last reference is of the model, which goes with the lock: only then another thread closes it. */
+  int left = atomic_load(&by->references);
+  while (left > 1) {
+    if (atomic_compare_exchange_weak(&by->references, &left, left - 1)) {
+      return;
+    }
+  }
+  models *m = by->models;
+  pthread_mutex_lock(&m->lock);
+  release_locked(by);
+  pthread_mutex_unlock(&m->lock);
+}
+
+/* With the lock. Texts that it has in hand are finished; nobody gets it any more. */
+static void retire(model *m)
+{
+  instance *by = m->open;
+  if (by) {
+    m->open = NULL;
+    by->model = NULL;
+    release_locked(by);
+  }
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static tsr_status choose_search(instance *by)
+{
+  const serve_settings *settings = by->settings;
+  const tsr_model *opened = tsr_translator_model(by->translator);
+  by->search = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
+  tsr_status status = tsr_generate_defaults(opened, &by->search);
+  if (status != TSR_OK) {
+    return status;
+  }
+  by->search.n_best = 1;
+  if (search_settings_apply(&settings->search, &by->lists, &by->search) != TSR_EXIT_OK) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "the options of the search do not fit");
+  }
+  int32_t positions = tsr_model_config(opened)->max_positions;
+  if (positions > 0 && by->search.max_length > positions) {
+    by->search.max_length = positions;
+  }
+  return tsr_generate_check(opened, &by->search);
+}
+
+static tsr_status open_on(instance *by, const char *folder, const char *const *devices, int32_t n)
+{
+  const serve_settings *settings = by->settings;
+  const tsr_translator_options options = {TSR_SIZED(tsr_translator_options),
+                                          .n_devices = n,
+                                          .devices = devices,
+                                          .runtime = by->models->runtime,
+                                          .weights = settings->precision,
+                                          .batch = settings->batch,
+                                          .workers = settings->workers,
+                                          .queue = MOST_QUEUE};
+  return tsr_translator_open(folder, &options, &by->translator);
+}
+
+static int is_about_device(tsr_status status)
+{
+  return status == TSR_ERR_NO_DEVICE || status == TSR_ERR_DEVICE_LOST || status == TSR_ERR_DEVICE_MEMORY ||
+         status == TSR_ERR_NOT_FINITE || status == TSR_ERR_PLUGIN;
+}
+
+/* Where the devices that were asked for cannot be had: the CPU. */
+static tsr_status open_somewhere(instance *by, const char *folder, int only_asked)
+{
+  static const char *const others[] = {"cpu", "reference"};
+  tsr_status status = open_on(by, folder, by->settings->devices.values, by->settings->devices.n);
+  for (int i = 0; i < 2 && is_about_device(status) && !only_asked; i++) {
+    tsr_cli_warning("%s: %s; trying %s", folder, tsr_error_message(), others[i]);
+    status = open_on(by, folder, &others[i], 1);
+    atomic_store(&by->has_lost, status == TSR_OK);
+  }
+  return status;
+}
+
+static void free_instance(instance *by)
+{
+  if (by) {
+    tsr_translator_close(by->translator);
+    search_lists_finish(&by->lists);
+    free(by);
+  }
+}
+
+static tsr_status open_instance(models *m, model *of, const serve_settings *settings, int only_asked, instance **made)
+{
+  instance *by = calloc(1, sizeof *by);
+  *made = by;
+  if (!by) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of host memory");
+  }
+  by->models = m;
+  by->model = of;
+  by->bytes = of->bytes;
+  by->settings = settings;
+  atomic_init(&by->references, 1);
+  tsr_status status = open_somewhere(by, of->folder, only_asked);
+  if (status == TSR_OK) {
+    status = choose_search(by);
+  }
+  if (status != TSR_OK) {
+    free_instance(by);
+    *made = NULL;
+  }
+  return status;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+static void submit_to(instance *by, segment *s);
+
+static void finish(segment *s, int outcome, const tsr_translation *answer)
+{
+  s->done(s, outcome, answer);
+}
+
+/* A text comes back, for its translator does not go on. */
+static void try_again(segment *s)
+{
+  if (s->is_cancelled(s)) {
+    finish(s, SEGMENT_CANCELLED, NULL);
+  } else if (++s->tries > MOST_TRIES) {
+    finish(s, SEGMENT_FAILED, NULL);
+  } else {
+    models_submit(s->models, s);
+  }
+}
+
+static double next_pause(model *of)
+{
+  of->pause = of->pause <= 0.0 ? first_pause : 2.0 * of->pause;
+  of->pause = of->pause > longest_pause ? longest_pause : of->pause;
+  return of->pause;
+}
+
+/* Its model gets another translator. */
+static void lose(instance *by, const char *message)
+{
+  if (atomic_exchange(&by->is_lost, 1)) {
+    return;
+  }
+  models *m = by->models;
+  pthread_mutex_lock(&m->lock);
+  m->statistics.failures++;
+  model *of = by->model;
+  if (of) {
+    double now = clock_seconds();
+    of->pause = now - of->lost_at > 2.0 * longest_pause ? 0.0 : of->pause;
+    of->lost_at = now;
+    of->retry_at = now + of->pause;
+    next_pause(of);
+    tsr_cli_warning("%s: %s; it is opened again", of->name, message);
+    retire(of);
+  }
+  pthread_mutex_unlock(&m->lock);
+}
+
+static void on_answer(void *user, uint64_t ticket, const tsr_translation *answer)
+{
+  segment *s = user;
+  (void)ticket;
+  pthread_mutex_lock(s->lock);
+  instance *by = s->by;
+  s->by = NULL;
+  s->ticket = 0;
+  pthread_mutex_unlock(s->lock);
+  if (answer->n_restarts > 0 && !atomic_exchange(&by->has_lost, 1)) {
+    pthread_mutex_lock(&by->models->lock);
+    by->models->statistics.failures++;
+    pthread_cond_signal(&by->models->work);
+    pthread_mutex_unlock(&by->models->lock);
+  }
+  tsr_status status = answer->status;
+  if (status == TSR_OK) {
+    finish(s, SEGMENT_DONE, answer);
+  } else if (status == TSR_ERR_DEADLINE) {
+    finish(s, SEGMENT_LATE, NULL);
+  } else if (status == TSR_ERR_CANCELLED) {
+    try_again(s); /* unless it was asked for, the translator is being closed */
+  } else if (is_about_device(status) && !answer->is_about_text) {
+    lose(by, answer->message);
+    try_again(s);
+  } else {
+    tsr_cli_warning("a text was not translated: %s", answer->message);
+    finish(s, answer->is_about_text ? SEGMENT_REFUSED : SEGMENT_FAILED, NULL);
+  }
+  let_go(by);
+}
+
+static void submit_to(instance *by, segment *s)
+{
+  tsr_generate_options search = by->search;
+  double left = s->deadline - clock_seconds();
+  if (s->is_cancelled(s) || left <= 0.0) {
+    let_go(by);
+    finish(s, s->is_cancelled(s) ? SEGMENT_CANCELLED : SEGMENT_LATE, NULL);
+    return;
+  }
+  if (s->next_words > 1) {
+    search.alternatives = s->next_words;
+    search.n_best = 1;
+    search.sample = 0;
+  } else if (s->n_best > 1) {
+    enum { LEAST_BEAM = 4 };
+    search.sample = 0;
+    search.n_best = s->n_best;
+    search.beam = search.beam < LEAST_BEAM ? LEAST_BEAM : search.beam;
+    search.beam = search.beam < s->n_best ? s->n_best : search.beam;
+  }
+  const tsr_translation_request request = {TSR_SIZED(tsr_translation_request),
+                                           .long_input = TSR_LONG_SPLIT,
+                                           .text = s->text,
+                                           .text_size = s->size,
+                                           .source_language = s->source,
+                                           .target_language = s->target,
+                                           .prefix = s->prefix,
+                                           .search = &search,
+                                           .timeout = left,
+                                           .max_source = by->settings->max_source,
+                                           .spans = s->alignment,
+                                           .alignment = s->alignment,
+                                           .piece = s->next_words > 1 ? NULL : s->piece,
+                                           .piece_user = s};
+  uint64_t ticket = 0;
+  hold(by); /* the answer may come before this returns */
+  s->hold(s);
+  s->begins(s);
+  pthread_mutex_lock(s->lock);
+  int32_t attempt = ++s->attempt;
+  s->by = by;
+  pthread_mutex_unlock(s->lock);
+  tsr_status status = tsr_translator_submit(by->translator, &request, on_answer, s, &ticket);
+  pthread_mutex_lock(s->lock);
+  int is_out = s->attempt == attempt && s->by == by;
+  s->ticket = is_out && status == TSR_OK ? ticket : s->ticket;
+  s->by = is_out && status != TSR_OK ? NULL : s->by;
+  pthread_mutex_unlock(s->lock);
+  if (status != TSR_OK) {
+    tsr_cli_warning("a text was not translated: %s", tsr_error_message());
+    let_go(by);
+    finish(s, status == TSR_ERR_OUT_OF_MEMORY ? SEGMENT_FAILED : SEGMENT_REFUSED, NULL);
+  } else if (is_out && s->is_cancelled(s)) {
+    segment_cancel(s);
+  }
+  s->release(s);
+  let_go(by);
+}
+
+void segment_cancel(segment *s)
+{
+  pthread_mutex_lock(s->lock);
+  instance *by = s->ticket ? s->by : NULL;
+  uint64_t ticket = s->ticket;
+  if (by) {
+    hold(by);
+  }
+  pthread_mutex_unlock(s->lock);
+  if (by) {
+    tsr_translator_cancel(by->translator, ticket);
+    let_go(by);
+  }
+}
+
+void models_submit(models *m, segment *s)
+{
+  model *of = s->model;
+  double now = clock_seconds();
+  s->models = m;
+  s->next = NULL;
+  pthread_mutex_lock(&m->lock);
+  of->used = now;
+  instance *by = of->open;
+  int is_refused = !by && of->is_given_up && now < of->retry_at;
+  if (by) {
+    hold(by);
+  } else if (!is_refused) {
+    if (of->last) {
+      of->last->next = s;
+    } else {
+      of->first = s;
+    }
+    of->last = s;
+    pthread_cond_signal(&m->work);
+  }
+  pthread_mutex_unlock(&m->lock);
+  if (by) {
+    submit_to(by, s);
+  } else if (is_refused) {
+    finish(s, SEGMENT_REFUSED, NULL);
+  }
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+static void add_statistics(tsr_translator_statistics *sum, const tsr_translator_statistics *one)
+{
+  sum->answered += one->answered;
+  sum->failed += one->failed;
+  sum->waiting += one->waiting;
+  sum->running += one->running;
+  sum->joined += one->joined;
+  sum->batches += one->batches;
+  sum->source_tokens += one->source_tokens;
+  sum->target_tokens += one->target_tokens;
+  sum->step_runs += one->step_runs;
+  sum->encode_runs += one->encode_runs;
+  sum->step_seconds += one->step_seconds;
+  sum->encode_seconds += one->encode_seconds;
+  sum->rows += one->rows;
+  sum->devices += one->devices;
+  sum->workers += one->workers;
+}
+
+/* With the lock, which is given up meanwhile. Returns 1 if something was closed. */
+static int close_one(models *m)
+{
+  instance *by = m->closing;
+  if (!by) {
+    return 0;
+  }
+  m->closing = by->next;
+  pthread_mutex_unlock(&m->lock);
+  tsr_translator_statistics last = {0};
+  tsr_translator_measure(by->translator, &last);
+  last.waiting = last.running = 0;
+  last.devices = last.workers = 0;
+  free_instance(by);
+  pthread_mutex_lock(&m->lock);
+  add_statistics(&m->statistics.translators, &last);
+  return 1;
+}
+
+/* With the lock. Closes the models that were not used for longest, until there is room for so many bytes more. */
+static void make_room(models *m, const model *but, int64_t bytes)
+{
+  int64_t most = m->settings->memory << 20;
+  while (most > 0) {
+    int64_t open = 0;
+    model *oldest = NULL;
+    for (model *one = m->all; one; one = one->after) {
+      open += one->open ? one->open->bytes : 0;
+      if (one->open && one != but && (!oldest || one->used < oldest->used)) {
+        oldest = one;
+      }
+    }
+    if (!oldest || open + bytes <= most) {
+      return;
+    }
+    retire(oldest);
+    m->statistics.evicted++;
+  }
+}
+
+static segment *take_waiting(model *of)
+{
+  segment *waiting = of->first;
+  of->first = of->last = NULL;
+  return waiting;
+}
+
+/* With the lock, which is given up meanwhile. */
+static void open_model(models *m, model *of)
+{
+  instance *by = NULL;
+  make_room(m, of, of->bytes);
+  of->is_opening = 1;
+  of->references++;
+  while (close_one(m)) {
+  }
+  const serve_settings *settings = m->settings;
+  pthread_mutex_unlock(&m->lock);
+  tsr_status status = open_instance(m, of, settings, 0, &by);
+  char *problem = status == TSR_OK ? NULL : strdup(tsr_error_message());
+  int is_lasting = status != TSR_OK && !is_about_device(status);
+  pthread_mutex_lock(&m->lock);
+  of->is_opening = 0;
+  free(of->problem);
+  of->problem = problem;
+  segment *waiting = NULL;
+  if (status == TSR_OK) {
+    of->open = by;
+    of->is_given_up = 0;
+    of->used = clock_seconds();
+    m->statistics.opened++;
+    waiting = take_waiting(of);
+    for (segment *s = waiting; s; s = s->next) {
+      hold(by);
+    }
+    of->retry_at = atomic_load(&by->has_lost) ? clock_seconds() + next_pause(of) : 0.0;
+  } else {
+    m->statistics.failures++;
+    of->retry_at = clock_seconds() + next_pause(of);
+    of->is_given_up = is_lasting;
+    tsr_cli_error("%s cannot be opened: %s", of->folder, problem ? problem : tsr_status_name(status));
+    waiting = is_lasting ? take_waiting(of) : NULL;
+  }
+  pthread_mutex_unlock(&m->lock);
+  while (waiting) {
+    segment *s = waiting;
+    waiting = s->next;
+    if (by) {
+      submit_to(by, s);
+    } else {
+      finish(s, SEGMENT_REFUSED, NULL);
+    }
+  }
+  pthread_mutex_lock(&m->lock);
+  of->references--;
+}
+
+/* With the lock, which is given up meanwhile: a translator that goes on without a device that was asked for gives way
+ * to one that has it, as soon as it can be opened. */
+static void open_better(models *m, model *of)
+{
+  instance *by = NULL;
+  of->is_opening = 1;
+  of->references++;
+  const serve_settings *settings = m->settings;
+  pthread_mutex_unlock(&m->lock);
+  tsr_status status = open_instance(m, of, settings, 1, &by);
+  pthread_mutex_lock(&m->lock);
+  of->is_opening = 0;
+  of->references--;
+  if (status != TSR_OK) {
+    of->retry_at = clock_seconds() + next_pause(of);
+    return;
+  }
+  tsr_cli_warning("%s: its device is there again", of->name);
+  retire(of);
+  of->open = by;
+  of->retry_at = clock_seconds() + next_pause(of);
+}
+
+/* With the lock, which is given up meanwhile: texts that have waited too long, or that nobody waits for. */
+static void drop_late(models *m, model *of, double now)
+{
+  segment *late = NULL, *last = NULL;
+  for (segment **at = &of->first; *at;) {
+    segment *s = *at;
+    if (s->deadline <= now || s->is_cancelled(s)) {
+      *at = s->next;
+      s->next = late;
+      late = s;
+    } else {
+      last = s;
+      at = &s->next;
+    }
+  }
+  of->last = last;
+  if (!late) {
+    return;
+  }
+  of->references++;
+  pthread_mutex_unlock(&m->lock);
+  while (late) {
+    segment *s = late;
+    late = s->next;
+    finish(s, s->is_cancelled(s) ? SEGMENT_CANCELLED : SEGMENT_LATE, NULL);
+  }
+  pthread_mutex_lock(&m->lock);
+  of->references--;
+}
+
+/* With the lock. Models that no set has any more. Returns 1 if there was one. */
+static int drop_unused(models *m)
+{
+  for (model **at = &m->all; *at; at = &(*at)->after) {
+    model *of = *at;
+    if (of->references == 0) {
+      *at = of->after;
+      retire(of);
+      model_free(of);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* With the lock, which may be given up meanwhile. Returns 1 if something was done, after which the list may be
+ * another. */
+static int work_once(models *m)
+{
+  if (close_one(m) || drop_unused(m)) {
+    return 1;
+  }
+  double now = clock_seconds();
+  for (model *of = m->all; of; of = of->after) {
+    if (of->first) {
+      segment *before = of->first;
+      drop_late(m, of, now);
+      if (of->first != before) {
+        return 1;
+      }
+    }
+    if (of->first && !of->open && now >= of->retry_at) {
+      open_model(m, of);
+      return 1;
+    }
+    if (of->open && atomic_load(&of->open->has_lost) && now >= of->retry_at) {
+      if (of->retry_at <= 0.0) { /* it has just been lost */
+        of->retry_at = now + next_pause(of);
+      } else {
+        open_better(m, of);
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
+
+static void *run(void *user)
+{
+  models *m = user;
+  pthread_mutex_lock(&m->lock);
+  while (!m->is_stopping) {
+    if (!work_once(m)) {
+      struct timespec until = clock_until(0.1);
+      pthread_cond_timedwait(&m->work, &m->lock, &until);
+    }
+  }
+  pthread_mutex_unlock(&m->lock);
+  return NULL;
+}
+
+/* ---- sets -------------------------------------------------------------------------------------------------------- */
+
+models *models_create(tsr_runtime *runtime)
+{
+  models *m = calloc(1, sizeof *m);
+  if (!m) {
+    return NULL;
+  }
+  m->runtime = runtime;
+  pthread_mutex_init(&m->lock, NULL);
+  clock_condition(&m->work);
+  m->has_thread = pthread_create(&m->thread, NULL, run, m) == 0;
+  if (!m->has_thread) {
+    models_destroy(m);
+    return NULL;
+  }
+  return m;
+}
+
+static void release_set(models *m, model_set *set)
+{
+  if (set && --set->references == 0) {
+    for (int32_t i = 0; i < set->n_models; i++) {
+      set->models[i]->references--;
+    }
+    model_set_free(set);
+    pthread_cond_signal(&m->work);
+  }
+}
+
+/* What an open model depends on. */
+static int is_opened_alike(const serve_settings *a, const serve_settings *b)
+{
+  int same = a && a->precision == b->precision && a->batch == b->batch && a->workers == b->workers &&
+             a->max_source == b->max_source && a->devices.n == b->devices.n &&
+             memcmp(&a->search.given, &b->search.given, sizeof a->search.given) == 0 &&
+             memcmp(a->search.is_given, b->search.is_given, sizeof a->search.is_given) == 0;
+  for (int32_t i = 0; same && i < a->devices.n; i++) {
+    same = strcmp(a->devices.values[i], b->devices.values[i]) == 0;
+  }
+  return same;
+}
+
+typedef struct old_models {
+  models *models;
+  int are_alike;
+} old_models;
+
+/* A model that is being looked for lives: the set of now has it. */
+static model *find_old(void *user, const char *folder, uint64_t stamp)
+{
+  const old_models *old = user;
+  const model_set *set = old->are_alike ? old->models->set : NULL;
+  for (int32_t i = 0; set && i < set->n_models; i++) {
+    if (set->models[i]->stamp == stamp && strcmp(set->models[i]->folder, folder) == 0) {
+      return set->models[i];
+    }
+  }
+  return NULL;
+}
+
+int models_read(models *m, const serve_config *config)
+{
+  model_set *set = NULL;
+  old_models old = {m, is_opened_alike(m->settings, &config->settings)};
+  int code = model_set_read(&config->settings, find_old, &old, &set);
+  if (code != TSR_EXIT_OK) {
+    for (int32_t i = 0; set && i < set->n_models; i++) {
+      if (set->models[i]->references == 0) {
+        model_free(set->models[i]);
+      }
+    }
+    model_set_free(set);
+    return code;
+  }
+  pthread_mutex_lock(&m->lock);
+  set->references = 1;
+  for (int32_t i = 0; i < set->n_models; i++) {
+    model *of = set->models[i];
+    if (of->references++ == 0) {
+      of->after = m->all;
+      m->all = of;
+    }
+    of->is_given_up = 0; /* what was wrong may be mended */
+    of->retry_at = of->open ? of->retry_at : 0.0;
+  }
+  model_set *before = m->set;
+  m->set = set;
+  m->settings = &config->settings;
+  release_set(m, before);
+  pthread_mutex_unlock(&m->lock);
+  return TSR_EXIT_OK;
+}
+
+model_set *models_hold(models *m)
+{
+  pthread_mutex_lock(&m->lock);
+  model_set *set = m->set;
+  set->references++;
+  pthread_mutex_unlock(&m->lock);
+  return set;
+}
+
+void models_release(models *m, model_set *set)
+{
+  pthread_mutex_lock(&m->lock);
+  release_set(m, set);
+  pthread_mutex_unlock(&m->lock);
+}
+
+void models_destroy(models *m)
+{
+  if (!m) {
+    return;
+  }
+  if (m->has_thread) {
+    pthread_mutex_lock(&m->lock);
+    m->is_stopping = 1;
+    pthread_cond_signal(&m->work);
+    pthread_mutex_unlock(&m->lock);
+    pthread_join(m->thread, NULL);
+  }
+  pthread_mutex_lock(&m->lock);
+  release_set(m, m->set);
+  while (drop_unused(m) || close_one(m)) {
+  }
+  pthread_mutex_unlock(&m->lock);
+  pthread_cond_destroy(&m->work);
+  pthread_mutex_destroy(&m->lock);
+  free(m);
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+void models_measure(models *m, models_statistics *statistics)
+{
+  pthread_mutex_lock(&m->lock);
+  *statistics = m->statistics;
+  statistics->n_models = m->set->n_models;
+  for (const model *of = m->all; of; of = of->after) {
+    if (of->open) {
+      tsr_translator_statistics one = {0};
+      tsr_translator_measure(of->open->translator, &one);
+      add_statistics(&statistics->translators, &one);
+      statistics->n_open++;
+      statistics->open_bytes += of->open->bytes;
+    }
+  }
+  pthread_mutex_unlock(&m->lock);
+}
+
+json_t *models_describe(models *m)
+{
+  json_t *list = json_array();
+  pthread_mutex_lock(&m->lock);
+  for (int32_t i = 0; i < m->set->n_models; i++) {
+    const model *of = m->set->models[i];
+    const char *state = of->open ? "open" : of->is_opening ? "opening" : of->problem ? "failed" : "closed";
+    json_array_append_new(list, json_pack("{s:s%, s:s, s:I, s:i, s:i}", "name", of->name, strlen(of->name), "state",
+                                          state, "bytes", (json_int_t)of->bytes, "sources", (int)of->n_sources,
+                                          "targets", (int)of->n_targets));
+  }
+  pthread_mutex_unlock(&m->lock);
+  return list;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What POST /translate and POST /translate/stream share.
+ */
+#ifndef TESSERA_SERVE_TRANSLATE_H
+#define TESSERA_SERVE_TRANSLATE_H
+
+#include "tools/tessera/serve/service.h"
+
+typedef struct translate_request {
+  const char **texts; /* borrowed from the parameters */
+  size_t *sizes;
+  int32_t n;
+  int64_t alternatives;
+  int64_t next_words;
+  int32_t is_html;
+  int32_t alignment;
+  const char *prefix;
+} translate_request;
+
+/* What the answer has beside the translation: c->own begins with it. */
+typedef struct translate_wishes {
+  int64_t alternatives;
+  int64_t next_words;
+  int32_t alignment;
+} translate_wishes;
+
+/* Reads the parameters. Returns 0 after it answered. Finish it in any case. */
+int translate_read(call *c, translate_request *r);
+void translate_finish(translate_request *r);
+
+/* The same, and the way from source to target. With 1 the set is the caller's. */
+int translate_prepare(call *c, translate_request *r, model_set **set, route *way);
+
+/* The answer for a work that is done. */
+json_t *translate_answer(call *c, const work *w);
+
+#endif
