@@ -296,7 +296,7 @@ class Life(unittest.TestCase):
                 t.join()
             self.assertEqual(code, 0)
             self.assertTrue(all((s == 200 and b["translatedText"] == TRANSLATION) or s == 503 for s, b, _ in got))
-            # A connection that the system had accepted and the server had not is reset; no request that it had read is.
+            # A connection that the system has and the server has not read is reset; no request that it has read is.
             self.assertTrue(all(isinstance(e, (ConnectionResetError, http.client.RemoteDisconnected)) for e in refused))
 
     def test_configuration(self):
@@ -315,7 +315,8 @@ class Life(unittest.TestCase):
                 self.assertEqual(server.translate()[0], 200)
             with open(file.name, "w", encoding="utf-8") as again:
                 again.write("no-such: 1\n")
-            done = subprocess.run([PROGRAM, "serve", "--config", file.name], capture_output=True, text=True, check=False)
+            done = subprocess.run([PROGRAM, "serve", "--config", file.name], capture_output=True, text=True,
+                                  check=False)
             self.assertEqual(done.returncode, 3)
             self.assertIn("no setting 'no-such'", done.stderr)
 
