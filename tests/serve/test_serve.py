@@ -229,14 +229,14 @@ class Life(unittest.TestCase):
     def test_client_that_leaves(self):
         with Server("--beam", "8") as server:
             server.translate()
-            body = json.dumps({"q": "\n".join([SENTENCE * 20] * 400), "source": "en", "target": "fr"}).encode()
+            body = json.dumps({"q": "\n".join([SENTENCE * 20] * 1500), "source": "en", "target": "fr"}).encode()
             s = socket.create_connection(("127.0.0.1", server.port))
             s.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: "
                       + str(len(body)).encode() + b"\r\n\r\n" + body)
             while server.metric("tessera_lines_in_hand") == 0:
                 time.sleep(0.01)
             s.close()
-            for _ in range(300):
+            for _ in range(100):
                 if server.metric("tessera_lines_in_hand") == 0:
                     break
                 time.sleep(0.1)
