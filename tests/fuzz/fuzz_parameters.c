@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What clients send to `tessera serve`: the first byte chooses the type, a line's end parts query string and body. Texts
- * that come out are UTF-8 without NUL.
+ * What clients send to `tessera serve`: the first byte chooses the type, the end of a line parts query string and body.
+ * Texts that come out are UTF-8 without NUL.
  */
 #include <string.h>
 

@@ -232,14 +232,14 @@ class Life(unittest.TestCase):
     def test_client_that_leaves(self):
         with Server("--beam", "8") as server:
             server.translate()
-            body = json.dumps({"q": "\n".join([SENTENCE * 20] * 400), "source": "en", "target": "fr"}).encode()
+            body = json.dumps({"q": "\n".join([SENTENCE * 20] * 1500), "source": "en", "target": "fr"}).encode()
             s = socket.create_connection(("127.0.0.1", server.port))
             s.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: "
                       + str(len(body)).encode() + b"\r\n\r\n" + body)
             while server.metric("tessera_lines_in_hand") == 0:
                 time.sleep(0.01)
             s.close()
-            for _ in range(300):
+            for _ in range(100):
                 if server.metric("tessera_lines_in_hand") == 0:
                     break
                 time.sleep(0.1)
@@ -299,7 +299,7 @@ class Life(unittest.TestCase):
                 t.join()
             self.assertEqual(code, 0)
             self.assertTrue(all((s == 200 and b["translatedText"] == TRANSLATION) or s == 503 for s, b, _ in got))
-            # A connection that the system had accepted and the server had not is reset; no request that it had read is.
+            # A connection that the system has and the server has not read is reset; no request that it has read is.
             self.assertTrue(all(isinstance(e, (ConnectionResetError, http.client.RemoteDisconnected)) for e in refused))
 
     def test_configuration(self):
@@ -318,7 +318,8 @@ class Life(unittest.TestCase):
                 self.assertEqual(server.translate()[0], 200)
             with open(file.name, "w", encoding="utf-8") as again:
                 again.write("no-such: 1\n")
-            done = subprocess.run([PROGRAM, "serve", "--config", file.name], capture_output=True, text=True, check=False)
+            done = subprocess.run([PROGRAM, "serve", "--config", file.name], capture_output=True, text=True,
+                                  check=False)
             self.assertEqual(done.returncode, 3)
             self.assertIn("no setting 'no-such'", done.stderr)
 

@@ -13,8 +13,8 @@ typedef struct list {
   int32_t n;
 } list;
 
-/* Adds a language, once. own: the tokenizer's code, which is copied, or NULL. Returns 0 if memory ran out; a word that is
- * no language's name is passed over. */
+/* Adds a language, once. own: the tokenizer's code, which is copied, or NULL. Returns 0 if memory ran out; a word that
+ * is no language's name is passed over. */
 static int add(list *to, const char *name, const char *own)
 {
   model_language one = {0};
