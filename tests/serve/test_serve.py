@@ -112,6 +112,15 @@ class Api(unittest.TestCase):
         got = self.server.ask("POST", "/detect", "q=Bonjour tout le monde, comment allez-vous", FORM)
         self.assertEqual((got[0], got[1][0]["language"]), (200, "fr"))
 
+    def test_continuations_differ_behind_the_prefix(self):
+        _, got, _ = self.server.translate(prefix="Le", continuations=4)
+        self.assertEqual(got["continuations"][0], got["translatedText"])
+        self.assertEqual(len(set(got["continuations"])), len(got["continuations"]))
+        self.assertGreaterEqual(len(got["continuations"]), 2)
+        self.assertNotIn("alternatives", got)
+        for one in got["continuations"]:
+            self.assertTrue(one.startswith("Le"), one)
+
     def test_alignment_has_places_of_words(self):
         _, got, _ = self.server.translate(alignment=True)
         words = {
