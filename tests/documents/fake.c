@@ -183,23 +183,25 @@ static tsr_translation *translate_text(const fake *f, const char *text)
   return answer;
 }
 
-static tsr_status translate(void *user, int32_t n, const tsr_translation_request *requests, tsr_translation **answers)
+static tsr_status translate(void *user, int32_t n, const tsr_document_text *texts, tsr_document_answer *answers)
 {
   const fake *f = user;
+  tsr_status status = TSR_OK;
   if (f->log) {
     fprintf(f->log, "call %d\n", (int)n);
   }
-  for (int32_t i = 0; i < n; i++) {
-    const tsr_translation_request *r = &requests[i];
-    if (r->struct_size != sizeof *r || r->text_size != strlen(r->text) || !r->alignment || !r->spans) {
-      return tsr_fail(TSR_ERR_INTERNAL, "a request is not as it should be");
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    if (texts[i].size != strlen(texts[i].text)) {
+      return tsr_fail(TSR_ERR_INTERNAL, "a text is not as it should be");
     }
     if (f->log) {
-      fprintf(f->log, "%s\n", r->text);
+      fprintf(f->log, "%s\n", texts[i].text);
     }
-    answers[i] = translate_text(f, r->text);
+    tsr_translation *found = translate_text(f, texts[i].text);
+    status = tsr_document_take(&texts[i], found, &answers[i]);
+    tsr_translation_free(found);
   }
-  return TSR_OK;
+  return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ */

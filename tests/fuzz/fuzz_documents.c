@@ -60,13 +60,16 @@ static tsr_translation *answer_of(const char *text, int turns)
   return answer;
 }
 
-static tsr_status translate(void *user, int32_t n, const tsr_translation_request *requests, tsr_translation **answers)
+static tsr_status translate(void *user, int32_t n, const tsr_document_text *texts, tsr_document_answer *answers)
 {
-  for (int32_t i = 0; i < n; i++) {
-    REQUIRE(strlen(requests[i].text) == requests[i].text_size);
-    answers[i] = answer_of(requests[i].text, *(const int *)user);
+  tsr_status status = TSR_OK;
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    REQUIRE(strlen(texts[i].text) == texts[i].size);
+    tsr_translation *found = answer_of(texts[i].text, *(const int *)user);
+    status = tsr_document_take(&texts[i], found, &answers[i]);
+    tsr_translation_free(found);
   }
-  return TSR_OK;
+  return status;
 }
 
 #ifdef DOCUMENT_PART

@@ -92,20 +92,34 @@ static int write_file(const session *s)
 }
 
 /* A tsr_document_translator's. */
-static tsr_status translate(void *user, int32_t n, const tsr_translation_request *requests, tsr_translation **answers)
+static tsr_status translate(void *user, int32_t n, const tsr_document_text *texts, tsr_document_answer *answers)
 {
   session *s = user;
-  tsr_translation_request *own = malloc((size_t)n * sizeof *own);
-  if (!own) {
-    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  tsr_translation_request *requests = calloc((size_t)n, sizeof *requests);
+  tsr_translation **found = calloc((size_t)n, sizeof *found);
+  tsr_status status = requests && found ? TSR_OK : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    requests[i] = (tsr_translation_request){TSR_SIZED(tsr_translation_request),
+                                            .text = texts[i].text,
+                                            .text_size = texts[i].size,
+                                            .long_input = TSR_LONG_SPLIT,
+                                            .number = -1,
+                                            .spans = 1,
+                                            .alignment = 1,
+                                            .search = &s->translator.options,
+                                            .max_source = s->options.translator.max_source};
   }
-  for (int32_t i = 0; i < n; i++) {
-    own[i] = requests[i];
-    own[i].search = &s->translator.options;
-    own[i].max_source = s->options.translator.max_source;
+  if (status == TSR_OK) {
+    status = tsr_translator_translate(s->translator.translator, n, requests, found);
   }
-  tsr_status status = tsr_translator_translate(s->translator.translator, n, own, answers);
-  free(own);
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    status = tsr_document_take(&texts[i], found[i], &answers[i]);
+  }
+  for (int32_t i = 0; found && i < n; i++) {
+    tsr_translation_free(found[i]);
+  }
+  free(found);
+  free(requests);
   return status;
 }
 

@@ -117,18 +117,52 @@ static int is_within(tsr_text_span span, size_t size)
   return span.begin >= 0 && span.begin < span.end && (size_t)span.end <= size;
 }
 
-/* Where tokens of the translation were made from, as bytes of both texts. */
-static void set_links(doc_entry *entry, const tsr_translation *answer, int32_t skipped)
+tsr_status tsr_document_take(const tsr_document_text *text, const tsr_translation *translation,
+                             tsr_document_answer *answer)
 {
-  const tsr_translation_hypothesis *h = answer->hypotheses[0];
-  for (int32_t i = 0; h->spans && h->aligned && answer->source_spans && i < h->n_ids; i++) {
+  if (translation->status != TSR_OK) {
+    const char *dots = text->size > 40 ? ".." : "";
+    return tsr_fail(translation->status, "the text '%.40s%s': %s", text->text, dots, translation->message);
+  }
+  const tsr_translation_hypothesis *h = translation->n_hypotheses > 0 ? translation->hypotheses[0] : NULL;
+  const char *found = h && h->text ? h->text : "";
+  size_t size = strlen(found), room = h ? (size_t)h->n_ids + 1 : 1;
+  answer->text = malloc(size + 1);
+  answer->links = malloc(room * sizeof *answer->links);
+  if (!answer->text || !answer->links) {
+    return doc_no_memory();
+  }
+  memcpy(answer->text, found, size + 1);
+  for (int32_t i = 0; h && h->spans && h->aligned && translation->source_spans && i < h->n_ids; i++) {
     int32_t from = h->aligned[i];
-    if (from < 0 || from >= answer->n_source_ids || !is_within(answer->source_spans[from], entry->size)) {
-      continue;
+    if (from >= 0 && from < translation->n_source_ids) {
+      tsr_text_span source = translation->source_spans[from];
+      answer->links[answer->n_links++] =
+          (tsr_document_link){h->spans[i].begin, h->spans[i].end, source.begin, source.end};
     }
-    doc_link link = {h->spans[i].begin - skipped, h->spans[i].end - skipped, answer->source_spans[from].begin,
-                     answer->source_spans[from].end};
-    if (!is_within((tsr_text_span){link.target_begin, link.target_end}, entry->target_size)) {
+  }
+  return TSR_OK;
+}
+
+static void free_answers(tsr_document_answer *answers, size_t n)
+{
+  for (size_t i = 0; answers && i < n; i++) {
+    free(answers[i].text);
+    free(answers[i].links);
+  }
+  free(answers);
+}
+
+/* Keeps the links that lie within both texts, without the blanks at their ends. skipped: bytes at the beginning of the
+ * answer's text that the translation lacks. */
+static void set_links(doc_entry *entry, const tsr_document_answer *answer, int32_t skipped)
+{
+  for (int32_t i = 0; i < answer->n_links; i++) {
+    tsr_document_link link = answer->links[i];
+    link.target_begin -= skipped;
+    link.target_end -= skipped;
+    if (!is_within((tsr_text_span){link.source_begin, link.source_end}, entry->size) ||
+        !is_within((tsr_text_span){link.target_begin, link.target_end}, entry->target_size)) {
       continue;
     }
     trim(entry->target, &link.target_begin, &link.target_end);
@@ -177,7 +211,7 @@ static tsr_status align_evenly(doc_entry *entry)
       next_word(entry->text, entry->size, &source_begin, &source_end);
     }
     entry->links[entry->n_links++] =
-        (doc_link){(int32_t)begin, (int32_t)end, (int32_t)source_begin, (int32_t)source_end};
+        (tsr_document_link){(int32_t)begin, (int32_t)end, (int32_t)source_begin, (int32_t)source_end};
   }
   return TSR_OK;
 }
@@ -195,14 +229,9 @@ static tsr_status set_target(doc_entry *entry, const char *text, size_t size)
   return TSR_OK;
 }
 
-static tsr_status take_answer(doc_entry *entry, const tsr_translation *answer)
+static tsr_status take_answer(doc_entry *entry, const tsr_document_answer *answer)
 {
-  if (answer->status != TSR_OK) {
-    const char *dots = entry->size > 40 ? ".." : "";
-    return tsr_fail(answer->status, "the text '%.40s%s': %s", entry->text, dots, answer->message);
-  }
-  const tsr_translation_hypothesis *h = answer->n_hypotheses > 0 ? answer->hypotheses[0] : NULL;
-  const char *text = h && h->text ? h->text : "";
+  const char *text = answer->text ? answer->text : "";
   int32_t begin = 0, end = (int32_t)strlen(text);
   trim(text, &begin, &end);
   if (begin == end || doc_utf8_check(text, (size_t)end) != (size_t)end) {
@@ -211,7 +240,7 @@ static tsr_status take_answer(doc_entry *entry, const tsr_translation *answer)
   }
   tsr_status status = set_target(entry, text + begin, (size_t)(end - begin));
   if (status == TSR_OK) {
-    entry->links = malloc(((size_t)h->n_ids + 1) * sizeof *entry->links);
+    entry->links = malloc(((size_t)answer->n_links + 1) * sizeof *entry->links);
     status = entry->links ? TSR_OK : doc_no_memory();
   }
   if (status == TSR_OK) {
@@ -234,30 +263,20 @@ static size_t choose_call(const doc_batch *batch, size_t first, int32_t most)
 
 static tsr_status translate_some(doc_batch *batch, size_t first, size_t n, const tsr_document_translator *translator)
 {
-  tsr_translation_request *requests = calloc(n, sizeof *requests);
-  tsr_translation **answers = calloc(n, sizeof *answers);
-  tsr_status status = requests && answers ? TSR_OK : doc_no_memory();
+  tsr_document_text *texts = calloc(n, sizeof *texts);
+  tsr_document_answer *answers = calloc(n, sizeof *answers);
+  tsr_status status = texts && answers ? TSR_OK : doc_no_memory();
   for (size_t i = 0; i < n && status == TSR_OK; i++) {
-    requests[i] = (tsr_translation_request){TSR_SIZED(tsr_translation_request),
-                                            .text = batch->entries[first + i].text,
-                                            .text_size = batch->entries[first + i].size,
-                                            .long_input = TSR_LONG_SPLIT,
-                                            .number = -1,
-                                            .spans = 1,
-                                            .alignment = 1};
+    texts[i] = (tsr_document_text){batch->entries[first + i].text, batch->entries[first + i].size};
   }
   if (status == TSR_OK) {
-    status = translator->translate(translator->user, (int32_t)n, requests, answers);
+    status = translator->translate(translator->user, (int32_t)n, texts, answers);
   }
   for (size_t i = 0; i < n && status == TSR_OK; i++) {
-    status = answers[i] ? take_answer(&batch->entries[first + i], answers[i])
-                        : tsr_fail(TSR_ERR_INTERNAL, "a text of a document has no answer");
+    status = take_answer(&batch->entries[first + i], &answers[i]);
   }
-  for (size_t i = 0; answers && i < n; i++) {
-    tsr_translation_free(answers[i]);
-  }
-  free(requests);
-  free(answers);
+  free_answers(answers, n);
+  free(texts);
   return status;
 }
 

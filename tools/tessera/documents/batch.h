@@ -8,21 +8,13 @@
 #include "tools/tessera/documents/buffer.h"
 #include "tools/tessera/documents/documents.h"
 
-/* Bytes of a translation, and those of the text that they were made from. */
-typedef struct doc_link {
-  int32_t target_begin;
-  int32_t target_end;
-  int32_t source_begin;
-  int32_t source_end;
-} doc_link;
-
 typedef struct doc_entry {
   char *text;
   size_t size;
   uint64_t hash;
   char *target; /* NULL until it is translated */
   size_t target_size;
-  doc_link *links; /* in the order of the translation */
+  tsr_document_link *links; /* in the order of the translation */
   size_t n_links;
 } doc_entry;
 

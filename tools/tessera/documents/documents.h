@@ -24,12 +24,31 @@ typedef struct tsr_document_limits {
   int32_t reserved;
 } tsr_document_limits;
 
+/* A paragraph or a sentence: `size` bytes of UTF-8, and a NUL. */
+typedef struct tsr_document_text {
+  const char *text;
+  size_t size;
+} tsr_document_text;
+
+/* Bytes of a translation, and those of the text that they were made from. */
+typedef struct tsr_document_link {
+  int32_t target_begin;
+  int32_t target_end;
+  int32_t source_begin;
+  int32_t source_end;
+} tsr_document_link;
+
+/* What a text became. Allocated with malloc, and freed by who asked. */
+typedef struct tsr_document_answer {
+  char *text; /* NUL-terminated */
+  tsr_document_link *links;
+  int32_t n_links; /* 0: the model does not align; words are then taken to follow each other as in the text */
+} tsr_document_answer;
+
 typedef struct tsr_document_translator {
-  /* Translates n texts, as tsr_translator_translate does: answers [n] receives the answers, which are freed with
-   * tsr_translation_free. Of each request struct_size, text, text_size, spans, alignment, number (-1) and long_input
-   * (TSR_LONG_SPLIT) are set; languages, search and the rest are the callee's. A text comes once, however often the
-   * document has it. Called by the thread that called the function below. Not NULL. */
-  tsr_status (*translate)(void *user, int32_t n, const tsr_translation_request *requests, tsr_translation **answers);
+  /* Translates n texts. answers [n], zeros, receive the answers; after an error they may have some. A text comes once,
+   * however often the document has it. Called by the thread that called the function below. Not NULL. */
+  tsr_status (*translate)(void *user, int32_t n, const tsr_document_text *texts, tsr_document_answer *answers);
   void *user;
   /* 0: each sentence of a paragraph is a text, for a model that was trained on sentences leaves out what comes behind
    * the first. 1: a paragraph is. */
@@ -42,12 +61,17 @@ typedef struct tsr_document_translator {
   void *progress_user;
 } tsr_document_translator;
 
+/* What a translator answers to `text` (tessera/translator.h), as an answer here: its best translation, and links where
+ * the request asked for spans and alignment. An answer with an error gives that error. */
+tsr_status tsr_document_take(const tsr_document_text *text, const tsr_translation *translation,
+                             tsr_document_answer *answer) TSR_MUST_CHECK;
+
 /* Translates the text of HTML, a fragment or a page, which is UTF-8. `html` need not end with a NUL. Markup that is
  * wrong gives what can be made of it. Text within script, style, code, pre, kbd, samp, var, textarea, svg, math and
  * their like, and within translate="no" and class="notranslate", is left alone; so are attributes.
  * *result is the caller's, who frees it with tsr_document_free; a NUL, which is not counted, follows its *result_size
  * bytes. Blocks while `translate` does. Any number of threads. Errors: TSR_ERR_FORMAT (no UTF-8, larger than the
- * limit), what `translate` returned or an answer has, TSR_ERR_OUT_OF_MEMORY, TSR_ERR_ARGUMENT (NULL),
+ * limit), what `translate` returned, TSR_ERR_OUT_OF_MEMORY, TSR_ERR_ARGUMENT (NULL),
  * TSR_ERR_UNSUPPORTED; there is no result then, and *result is NULL. */
 tsr_status tsr_document_html(const tsr_document_translator *translator, const char *html, size_t size, char **result,
                              size_t *result_size) TSR_MUST_CHECK;
@@ -62,7 +86,7 @@ tsr_status tsr_document_file(const tsr_document_translator *translator, const ch
 /* The endings, with their dots: ".txt", ".html" .. NULL ends the list. Static. */
 const char *const *tsr_document_formats(void);
 
-/* Frees a result. Takes NULL. */
+/* Frees a result, as free does. Takes NULL. */
 void tsr_document_free(void *result);
 
 #endif

@@ -37,6 +37,15 @@ tsr_status tsr_document_file(const tsr_document_translator *translator, const ch
   return refuse();
 }
 
+tsr_status tsr_document_take(const tsr_document_text *text, const tsr_translation *translation,
+                             tsr_document_answer *answer)
+{
+  (void)text;
+  (void)translation;
+  (void)answer;
+  return refuse();
+}
+
 const char *const *tsr_document_formats(void)
 {
   static const char *const none[] = {NULL};

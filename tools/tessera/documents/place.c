@@ -237,7 +237,7 @@ static int find_loose(placing *p, const doc_piece *piece, int32_t *low, int32_t 
   for (int32_t u = range_begin(p, piece->parent); u < range_end(p, piece->parent) && p->budget > 0; u++) {
     const doc_unit *unit = &p->units.units[u];
     for (size_t i = unit->link; unit->owner == piece->parent && i < unit->link + unit->n_links; i++) {
-      const doc_link *link = &p->units.links[i];
+      const tsr_document_link *link = &p->units.links[i];
       if ((size_t)link->source_begin < piece->end && (size_t)link->source_end > piece->begin) {
         *low = u;
         *high = u + 1;

@@ -35,7 +35,7 @@ static void add_segment(const doc_block *block, const doc_segment *segment, cons
   if (segment->entry < 0) {
     doc_buffer_add(&units->text, block->text.bytes + segment->begin, size);
     for (int32_t i = 0; i < (int32_t)size; i++) {
-      units->links[units->n_links++] = (doc_link){target + i, target + i + 1, source + i, source + i + 1};
+      units->links[units->n_links++] = (tsr_document_link){target + i, target + i + 1, source + i, source + i + 1};
     }
     return;
   }
@@ -43,7 +43,7 @@ static void add_segment(const doc_block *block, const doc_segment *segment, cons
   doc_buffer_add(&units->text, entry->target, entry->target_size);
   units->changed |= entry->target_size != size || memcmp(entry->target, entry->text, size) != 0;
   for (size_t i = 0; i < entry->n_links; i++) {
-    doc_link link = entry->links[i];
+    tsr_document_link link = entry->links[i];
     link.target_begin += target;
     link.target_end += target;
     link.source_begin += source;

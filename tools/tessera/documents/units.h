@@ -26,7 +26,7 @@ typedef struct doc_units {
   doc_unit *units;
   size_t n;
   size_t room;
-  doc_link *links; /* in order, of the whole texts */
+  tsr_document_link *links; /* in order, of the whole texts */
   size_t n_links;
   int32_t *leaves; /* [bytes of the block's text] the innermost piece at each */
   int32_t changed;
