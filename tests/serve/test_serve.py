@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the server on a free port and holds its API. Usage: test_serve.py PROGRAM MODELS, the folder of demo-model."""
 import http.client
+import io
 import json
 import os
 import re
@@ -13,6 +14,8 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
+import zipfile
 
 PROGRAM, MODELS = sys.argv[1:3]
 SENTENCE, TRANSLATION = "The museum is worth visiting.", "Le musée vaut la peine d'être visitée."
@@ -178,14 +181,65 @@ class Api(unittest.TestCase):
         self.assertEqual(json.loads(events[-1][1][6:])["translatedText"], pieces)
         self.assertGreater(len(events), 4)
 
+    def needs_documents(self):
+        if not self.server.ask("GET", "/frontend/settings")[1]["supportedFilesFormat"]:
+            self.skipTest("built without documents")
+
+    def send_file(self, name, content):
+        content = content if isinstance(content, bytes) else content.encode()
+        part = b"".join(b'--x\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % one for one in [
+            (b"file", b'; filename="%s"' % name.encode(), content), (b"source", b"", b"en"), (b"target", b"", b"fr")])
+        return self.server.ask("POST", "/translate_file", part + b"--x--\r\n", "multipart/form-data; boundary=x")
+
+    def fetch(self, url):
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            return answer.read()
+
     def test_files(self):
-        part = "".join(f'--x\r\nContent-Disposition: form-data; name="{n}"{f}\r\n\r\n{v}\r\n' for n, f, v in [
-            ("file", '; filename="a.txt"', SENTENCE + "\n"), ("source", "", "en"), ("target", "", "fr")]) + "--x--\r\n"
-        status, got, _ = self.server.ask("POST", "/translate_file", part, "multipart/form-data; boundary=x")
+        self.needs_documents()
+        status, got, _ = self.send_file("a.txt", SENTENCE + "\n")
         self.assertEqual(status, 200)
-        path = got["translatedFileUrl"].split(str(self.server.port))[1]
-        self.assertEqual(self.server.ask("GET", path)[1], TRANSLATION + "\n")
+        self.assertEqual(self.fetch(got["translatedFileUrl"]).decode(), TRANSLATION + "\n")
         self.assertEqual(self.server.ask("GET", "/download_file/none.txt")[0], 404)
+        word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+        runs = "".join(f"<w:r>{style}<w:t xml:space='preserve'>{text}</w:t></w:r>" for style, text in [
+            ("", "The "), ("<w:rPr><w:b/></w:rPr>", "museum"), ("", " is worth visiting.")])
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("[Content_Types].xml", "<Types xmlns='http://schemas.openxmlformats.org/package/2006/"
+                             "content-types'><Override PartName='/word/document.xml' ContentType='application/vnd."
+                             "openxmlformats-officedocument.wordprocessingml.document.main+xml'/></Types>")
+            archive.writestr("word/document.xml",
+                             f"<w:document xmlns:w='{word}'><w:body><w:p>{runs}</w:p></w:body></w:document>")
+            archive.writestr("word/media/a.png", b"\x89PNG")
+        got = self.send_file("b.DOCX", packed.getvalue())
+        self.assertEqual(got[0], 200, got)
+        with zipfile.ZipFile(io.BytesIO(self.fetch(got[1]["translatedFileUrl"]))) as archive:
+            document = archive.read("word/document.xml").decode()
+            self.assertEqual(archive.read("word/media/a.png"), b"\x89PNG")
+        self.assertEqual("".join(re.findall("<w:t[^>]*>([^<]*)", document)), TRANSLATION)
+        self.assertRegex(document, r"<w:b/></w:rPr><w:t[^>]*>musée ?<")
+        for name, content in [("b.docx", packed.getvalue()[:200]), ("c.srt", "no subtitles"), ("d.exe", "MZ")]:
+            status, got, _ = self.send_file(name, content)
+            self.assertEqual(status, 400, got)
+            self.assertNotIn("/", got["error"])
+
+    def test_html(self):
+        self.needs_documents()
+        html = '<p title="a &amp; b">The <b>museum</b> is worth visiting.</p>'
+        french = html.replace("The", "Le").replace("museum", "musée").replace("is worth", "vaut la peine d'être")
+        french = french.replace("visiting", "visitée")
+        self.assertEqual(self.server.translate(html, format="html")[1], {"translatedText": french})
+        kept = '<script>var museum;</script><p translate="no">The museum.</p>'
+        got = self.server.translate([html, kept, ""], format="HTML", alternatives=2, source="auto")[1]
+        self.assertEqual(got["translatedText"], [french, kept, ""])
+        self.assertEqual(got["alternatives"], [[], [], []])
+        self.assertEqual([one["language"] for one in got["detectedLanguage"]], ["en"] * 3)
+        for tags in ["html", "xml"]:
+            body = {"text": [html], "target_lang": "FR", "source_lang": "EN", "tag_handling": tags}
+            self.assertEqual(self.server.ask("POST", "/v2/translate", body)[1]["translations"][0]["text"], french)
+        self.assertEqual(self.server.ask("POST", "/v2/translate", {"text": ["a"], "target_lang": "FR",
+                                                                   "tag_handling": "yes"})[0], 400)
 
     def test_malformed_http(self):
         for bytes_ in [b"\0\1\2\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST /translate HTTP/1.1\r\n"
@@ -209,6 +263,22 @@ class Life(unittest.TestCase):
             self.assertEqual(server.ask("GET", "/languages")[1], [])
             self.assertEqual(server.translate()[0], 400)
             self.assertEqual(server.end(), 0)
+
+    def test_through_a_third_language(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ["first", "second"]:
+                os.symlink(os.path.join(MODELS, "demo-model"), os.path.join(folder, name))
+            with Server("--direction", "first=en-de", "--direction", "second=de-fr", models=folder) as server:
+                status, got, _ = server.translate("Tom is worth visiting.", alignment=True)
+                self.assertEqual(status, 200, got)
+                self.assertGreater(len(got["alignment"]), 2)
+                for one in got["alignment"]:
+                    self.assertLess(one["source"][0], one["source"][1])
+                    self.assertLessEqual(one["source"][1], len("Tom is worth visiting."))
+                    self.assertLessEqual(one["target"][1], len(got["translatedText"]))
+                pairs = {"en": {"de", "fr"}, "de": {"fr"}}
+                for one in server.ask("GET", "/languages")[1]:
+                    self.assertEqual(set(one["targets"]), pairs.get(one["code"], set()) | {one["code"]})
 
     def test_keys_and_limits(self):
         made = subprocess.run([PROGRAM, "serve", "--make-key"], capture_output=True, text=True, check=True).stdout

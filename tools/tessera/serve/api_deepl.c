@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/tessera/serve/documents_glue.h"
 #include "tools/tessera/serve/service.h"
 
 static void upper(const char *code, char *out)
@@ -36,6 +37,21 @@ static void on_done(void *user, work *w)
   reply_json(c, 200, json_pack("{s:o}", "translations", list));
 }
 
+/* tag_handling: html, or xml, whose tags are taken for HTML's inline ones. */
+static void on_markup(call *c, json_t *texts)
+{
+  char source[LANGUAGE_ROOM];
+  json_t *list = json_array(), *text;
+  size_t i;
+  upper(c->source, source);
+  json_array_foreach(texts, i, text)
+  {
+    json_array_append_new(list, json_pack("{s:s, s:O}", "detected_source_language", source, "text", text));
+  }
+  json_decref(texts);
+  reply_json(c, 200, json_pack("{s:o}", "translations", list));
+}
+
 void api_deepl_translate(call *c)
 {
   const parameters *p = &c->parameters;
@@ -44,7 +60,9 @@ void api_deepl_translate(call *c)
   size_t *sizes = NULL;
   int32_t n = 0;
   route way = {0};
-  if (parameters_text(p, "tag_handling")[0]) {
+  const char *tags = parameters_text(p, "tag_handling");
+  int is_markup = strcmp(tags, "html") == 0 || strcmp(tags, "xml") == 0;
+  if (tags[0] && !is_markup) {
     reply_error(c, 400, "Value for 'tag_handling' not supported.");
     return;
   }
@@ -58,11 +76,14 @@ void api_deepl_translate(call *c)
     reply_error(c, 413, "Request size exceeded.");
   } else {
     model_set *set = models_hold(c->service->models);
-    if (choose_route(c, set, source[0] ? source : "auto", target, texts, sizes, n, &way)) {
+    if (!choose_route(c, set, source[0] ? source : "auto", target, texts, sizes, n, &way)) {
+      models_release(c->service->models, set);
+    } else if (is_markup) {
+      documents_start_html(c, set, &way, texts, sizes, n, on_markup);
+      return;
+    } else {
       work_options options = {.done = on_done};
       start_work(c, set, &way, texts, sizes, n, &options);
-    } else {
-      models_release(c->service->models, set);
     }
   }
   free(texts);

@@ -185,76 +185,23 @@ static void on_done(void *user, work *w)
 
 /* ---- HTML -------------------------------------------------------------------------------------------------------- */
 
-typedef struct html_job {
-  translate_wishes wishes; /* first */
-  call *call;
-  translate_request request;
-  documents_way way;
-} html_job;
-
-static void run_html(void *user)
+static void on_html(call *c, json_t *texts)
 {
-  html_job *job = user;
-  call *c = job->call;
-  json_t *texts = json_array(), *alternatives = json_array();
-  int code = 200;
-  char problem[256] = "";
-  for (int32_t i = 0; i < job->request.n && code == 200; i++) {
-    char *result = NULL;
-    size_t size = 0;
-    code = documents_html(&job->way, job->request.texts[i], job->request.sizes[i], &result, &size, problem,
-                          sizeof problem);
-    if (code == 200) {
-      json_array_append_new(texts, json_stringn(result, size));
-      json_array_append_new(alternatives, json_array());
-    }
-    free(result);
+  const translate_wishes *wishes = c->own;
+  json_t *root = json_object(), *alternatives = json_array();
+  for (size_t i = 0; i < json_array_size(texts); i++) {
+    json_array_append_new(alternatives, json_array());
   }
-  documents_way_finish(&job->way);
-  if (code != 200) {
-    json_decref(texts);
-    json_decref(alternatives);
-    documents_reply(c, code, problem);
-  } else {
-    json_t *root = json_object();
-    if (job->wishes.alternatives > 0) {
-      json_object_set_new(root, "alternatives", c->is_list ? json_incref(alternatives) : json_array());
-    }
-    if (c->is_detected) {
-      json_object_set_new(root, "detectedLanguage", repeat(c, detected_json(c), job->request.n));
-    }
-    json_object_set(root, "translatedText", c->is_list ? texts : json_array_get(texts, 0));
-    json_decref(texts);
-    json_decref(alternatives);
-    reply_json(c, 200, root);
+  if (wishes->alternatives > 0) {
+    json_object_set_new(root, "alternatives", c->is_list ? json_incref(alternatives) : json_array());
   }
-  translate_finish(&job->request);
-  http_release(c->http);
-}
-
-/* HTML is translated by a thread of the pool, which waits for its texts. The request is taken over. */
-static void start_html(call *c, model_set *set, const route *way, translate_request *r)
-{
-  html_job *job = calloc(1, sizeof *job);
-  if (!job) {
-    models_release(c->service->models, set);
-    translate_finish(r);
-    reply_error(c, 500, "The server is out of memory");
-    return;
+  if (c->is_detected) {
+    json_object_set_new(root, "detectedLanguage", repeat(c, detected_json(c), (int32_t)json_array_size(texts)));
   }
-  job->wishes.alternatives = r->alternatives;
-  job->call = c;
-  job->request = *r;
-  job->way = (documents_way){.call = c, .set = set, .way = *way};
-  c->own = job;
-  http_hold(c->http);
-  http_suspend(c->http);
-  if (!pool_add(c->service->pool, run_html, job)) {
-    documents_way_finish(&job->way);
-    translate_finish(&job->request);
-    reply_busy(c);
-    http_release(c->http);
-  }
+  json_object_set(root, "translatedText", c->is_list ? texts : json_array_get(texts, 0));
+  json_decref(alternatives);
+  json_decref(texts);
+  reply_json(c, 200, root);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ */
@@ -282,10 +229,6 @@ void api_translate(call *c)
     translate_finish(&r);
     return;
   }
-  if (r.is_html) {
-    start_html(c, set, &way, &r);
-    return;
-  }
   translate_wishes *wishes = calloc(1, sizeof *wishes);
   c->own = wishes;
   if (!wishes) {
@@ -295,6 +238,10 @@ void api_translate(call *c)
     return;
   }
   *wishes = (translate_wishes){r.alternatives, r.next_words, r.alignment};
+  if (r.is_html) {
+    documents_start_html(c, set, &way, r.texts, r.sizes, r.n, on_html);
+    return;
+  }
   work_options options = {.alternatives = (int32_t)r.alternatives,
                           .alignment = r.alignment,
                           .prefix = r.prefix,

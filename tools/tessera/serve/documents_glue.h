@@ -17,12 +17,14 @@ typedef struct documents_way {
 /* Releases the set. */
 void documents_way_finish(documents_way *way);
 
-/* Translates a fragment of HTML. Returns a status of HTTP: 200 and the result, which is allocated; else what is wrong,
- * in `problem` if that is a sentence for the client. */
-int documents_html(documents_way *way, const char *html, size_t size, char **result, size_t *result_size, char *problem,
-                   size_t room);
+/* Translates n texts of HTML by a thread of the pool; the call is suspended. The arrays, which are allocated, and the
+ * set are taken over. `done` takes over the translations, an array of texts, and answers; what goes wrong is answered
+ * here. */
+void documents_start_html(call *c, model_set *set, const route *way, const char **texts, size_t *sizes, int32_t n,
+                          void (*done)(call *c, json_t *texts));
 
-/* Likewise a file, of the format that its name ends with. */
+/* Translates a file, of the format that its name ends with. Returns a status of HTTP: 200 and the result, which is
+ * allocated; else what is wrong, in `problem` if that is a sentence for the client. */
 int documents_file(documents_way *way, const char *name, const void *bytes, size_t size, void **result,
                    size_t *result_size, char *problem, size_t room);
 

@@ -247,31 +247,54 @@ static int keep_results(work *w, line *l, const tsr_translation *answer)
   return 1;
 }
 
+/* Adds a pair of places. Returns 0 if memory ran out. */
+static int add_pair(int32_t **pairs, int32_t *n, int32_t *room, tsr_text_span source, tsr_text_span target)
+{
+  if (*n == *room) {
+    int32_t more = *room ? 2 * *room : 64;
+    int32_t *grown = realloc(*pairs, (size_t)more * 4 * sizeof *grown);
+    if (!grown) {
+      return 0;
+    }
+    *pairs = grown;
+    *room = more;
+  }
+  int32_t *place = &(*pairs)[4 * (*n)++];
+  place[0] = source.begin;
+  place[1] = source.end;
+  place[2] = target.begin;
+  place[3] = target.end;
+  return 1;
+}
+
+/* Keeps the places of a hop. Behind the first, a word is aligned with what those words of the language between are
+ * aligned with that it was made from. */
 static int keep_alignment(line *l, const tsr_translation *answer)
 {
   const tsr_translation_hypothesis *best = answer->hypotheses[0];
-  if (!best->aligned || !best->spans || !answer->source_spans) {
-    return 1;
-  }
-  l->aligned = malloc(((size_t)best->n_ids + 1) * 4 * sizeof *l->aligned);
-  if (!l->aligned) {
-    return 0;
-  }
-  for (int32_t i = 0; i < best->n_ids; i++) {
+  int32_t *pairs = NULL, n = 0, room = 0;
+  int fine = 1;
+  for (int32_t i = 0; best->aligned && best->spans && answer->source_spans && i < best->n_ids && fine; i++) {
     int32_t from = best->aligned[i];
-    if (from < 0 || from >= answer->n_source_ids || best->spans[i].begin == best->spans[i].end) {
+    tsr_text_span target = best->spans[i];
+    if (from < 0 || from >= answer->n_source_ids || target.begin == target.end) {
       continue;
     }
     tsr_text_span source = answer->source_spans[from];
-    if (source.begin < source.end) {
-      int32_t *place = &l->aligned[4 * l->n_aligned++];
-      place[0] = source.begin;
-      place[1] = source.end;
-      place[2] = best->spans[i].begin;
-      place[3] = best->spans[i].end;
+    if (l->hop == 0 && source.begin < source.end) {
+      fine = add_pair(&pairs, &n, &room, source, target);
+    }
+    for (int32_t k = 0; l->hop > 0 && k < l->n_aligned && fine; k++) {
+      const int32_t *before = &l->aligned[4 * k];
+      if (before[2] < source.end && source.begin < before[3]) {
+        fine = add_pair(&pairs, &n, &room, (tsr_text_span){before[0], before[1]}, target);
+      }
     }
   }
-  return 1;
+  free(l->aligned);
+  l->aligned = pairs;
+  l->n_aligned = n;
+  return fine;
 }
 
 static void line_done(work *w, int outcome)
@@ -303,7 +326,7 @@ static void on_done(segment *s, int outcome, const tsr_translation *answer)
   int fine = outcome == SEGMENT_DONE;
   if (fine && l->hop + 1 < w->way.n_hops) {
     l->between = strdup(answer->hypotheses[0]->text);
-    if (l->between) {
+    if (l->between && (!w->options.alignment || keep_alignment(l, answer))) {
       l->hop++;
       submit(l);
       return;
@@ -312,7 +335,7 @@ static void on_done(segment *s, int outcome, const tsr_translation *answer)
   } else if (fine) {
     /* What the tokenizer takes for nothing stays as it is. */
     fine = answer->n_parts > 0 || l->hop > 0
-               ? keep_results(w, l, answer) && (!w->options.alignment || w->way.n_hops > 1 || keep_alignment(l, answer))
+               ? keep_results(w, l, answer) && (!w->options.alignment || keep_alignment(l, answer))
                : (l->results[l->n_results++] = strndup(w->texts[l->text].bytes + l->begin, l->size)) != NULL;
     outcome = fine ? SEGMENT_DONE : SEGMENT_FAILED;
     if (fine && w->options.piece) {
@@ -364,7 +387,7 @@ static void submit(line *l)
   s->prefix = is_last && is_first_line ? w->prefix : NULL;
   s->n_best = is_last ? 1 + w->options.alternatives : 1;
   s->next_words = is_last && is_first_line ? w->options.next_words : 0;
-  s->alignment = w->options.alignment && w->way.n_hops == 1;
+  s->alignment = w->options.alignment;
   s->deadline = w->options.deadline;
   s->piece = is_last && w->options.piece ? on_piece : NULL;
   s->done = on_done;
@@ -549,6 +572,12 @@ char *work_text(const work *w, int32_t of, int32_t alternative, size_t *size)
   return joined;
 }
 
+static int32_t bytes(const char *at, size_t size)
+{
+  (void)at;
+  return (int32_t)size;
+}
+
 static int32_t characters(const char *bytes, size_t size)
 {
   int32_t n = 0;
@@ -558,34 +587,45 @@ static int32_t characters(const char *bytes, size_t size)
   return n;
 }
 
-int32_t *work_alignment(const work *w, int32_t of, int32_t *n)
+/* measure: how long a piece of text is. */
+static int32_t *places_of(const work *w, int32_t of, int32_t (*measure)(const char *, size_t), int32_t *n)
 {
   const text *t = &w->texts[of];
   size_t most = 1;
   for (int32_t i = t->first; i < t->first + t->n; i++) {
     most += (size_t)w->lines[i].n_aligned;
   }
-  int32_t *places = w->options.alignment && w->way.n_hops == 1 ? malloc(most * 4 * sizeof *places) : NULL;
+  int32_t *places = w->options.alignment ? malloc(most * 4 * sizeof *places) : NULL;
   *n = 0;
   int32_t source_at = 0, target_at = 0;
   size_t at = 0;
   for (int32_t i = t->first; places && i < t->first + t->n; i++) {
     const line *l = &w->lines[i];
     const char *source = t->bytes + l->begin, *target = result(l, 0);
-    int32_t gap = characters(t->bytes + at, l->begin - at);
+    int32_t gap = measure(t->bytes + at, l->begin - at);
     source_at += gap;
     target_at += gap;
     for (int32_t k = 0; k < l->n_aligned; k++) {
       const int32_t *from = &l->aligned[4 * k];
       int32_t *to = &places[4 * (*n)++];
-      to[0] = source_at + characters(source, (size_t)from[0]);
-      to[1] = source_at + characters(source, (size_t)from[1]);
-      to[2] = target_at + characters(target, (size_t)from[2]);
-      to[3] = target_at + characters(target, (size_t)from[3]);
+      to[0] = source_at + measure(source, (size_t)from[0]);
+      to[1] = source_at + measure(source, (size_t)from[1]);
+      to[2] = target_at + measure(target, (size_t)from[2]);
+      to[3] = target_at + measure(target, (size_t)from[3]);
     }
-    source_at += characters(source, l->size);
-    target_at += characters(target, strlen(target));
+    source_at += measure(source, l->size);
+    target_at += measure(target, strlen(target));
     at = l->begin + l->size;
   }
   return places;
+}
+
+int32_t *work_alignment(const work *w, int32_t of, int32_t *n)
+{
+  return places_of(w, of, characters, n);
+}
+
+int32_t *work_alignment_bytes(const work *w, int32_t of, int32_t *n)
+{
+  return places_of(w, of, bytes, n);
 }

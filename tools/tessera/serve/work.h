@@ -60,8 +60,10 @@ int32_t work_n_alternatives(const work *w, int32_t text); /* that differ from th
 /* The translation of a text, or an alternative from 1; allocated, NUL-terminated. NULL: memory ran out. */
 char *work_text(const work *w, int32_t text, int32_t alternative, size_t *size);
 
-/* With options.alignment, of a way with one model: pairs of places, [4 n]: source begin, end, translation begin, end,
- * in characters of the two texts. Allocated. NULL: there is none. */
+/* With options.alignment: pairs of places, [4 n]: source begin, end, translation begin, end, in characters of the two
+ * texts, or in bytes. Of a way through another language: what words of that language join. Allocated. NULL: none was
+ * asked for, or memory ran out. */
 int32_t *work_alignment(const work *w, int32_t text, int32_t *n);
+int32_t *work_alignment_bytes(const work *w, int32_t text, int32_t *n);
 
 #endif
