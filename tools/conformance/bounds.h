@@ -67,6 +67,17 @@ static inline int64_t check_count(const check_tensor *t)
   return t->extent[0] * t->extent[1] * t->extent[2] * t->extent[3];
 }
 
+/* 1 if a sum over n[axis] elements of each axis adds the same element several times: then roundings need not average
+ * out, for adding one number again and again errs in one direction as long as the sum's exponent is the same. */
+static inline int check_is_repeated(const check_tensor *t, const int64_t n[4])
+{
+  int is_repeated = 0;
+  for (int32_t axis = 0; axis < 4; axis++) {
+    is_repeated |= n[axis] > 1 && t->stride[axis] == 0;
+  }
+  return is_repeated;
+}
+
 /* The element-th index in row-major order. */
 static inline void check_index(const check_tensor *t, int64_t element, int64_t i[4])
 {

@@ -117,6 +117,7 @@ tsr_status check_bound_reduce_sum(check_values *values, const tsr_line_desc *lin
     terms *= n[axis];
   }
   y.storage->terms = terms;
+  y.storage->biased |= check_is_repeated(&x, n);
   for (i[0] = 0; i[0] < y.extent[0]; i[0]++) {
     for (i[1] = 0; i[1] < y.extent[1]; i[1]++) {
       for (i[2] = 0; i[2] < y.extent[2]; i[2]++) {

@@ -160,6 +160,7 @@ tsr_status check_bound_sum_of_squares(check_values *values, const tsr_line_desc 
     check_sum_add(&sum, check_value(&plus, plus.offset), check_error(&plus, plus.offset));
   }
   y.storage->terms = sum.terms;
+  y.storage->biased |= check_is_repeated(&x, x.extent);
   y.storage->error[y.offset] = sum.special ? 0.0 : check_sum_error(&sum, 1.0);
   return TSR_OK;
 }
