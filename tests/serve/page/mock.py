@@ -4,9 +4,8 @@
 
 It knows some sentences; other words it turns around. What it is to do wrong is told it by POST /mock with a JSON
 object: {"fail": [{"path": .., "status": .., "error": .., "retry": .., "times": ..}], "delay": seconds of each answer,
-"stream": false, "settings": {..}, "codes": [languages], "lists": true}; status 0 cuts the connection. With "lists" it
-knows `next_words` instead of `continuations`, and tells alignment in lists. GET /mock tells what it was asked, and
-forgets it.
+"stream": false, "settings": {..}, "codes": [languages]}; status 0 cuts the connection. GET /mock tells what it was
+asked, and forgets it.
 """
 import http.server
 import importlib.util
@@ -95,7 +94,7 @@ class State:
     def reset(self):
         self.fail, self.delay, self.stream, self.asked, self.cancelled = [], 0.0, True, [], 0
         self.settings, self.codes, self.documents, self.broken_stream = {}, list(NAMES), {}, 0
-        self.readings, self.lists = 0, False
+        self.readings = 0
 
     def failure(self, path):
         with self.lock:
@@ -232,7 +231,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with state.lock:
                 if told.get("reset"):
                     state.reset()
-                for name in ("fail", "delay", "stream", "settings", "codes", "broken_stream", "lists"):
+                for name in ("fail", "delay", "stream", "settings", "codes", "broken_stream"):
                     if name in told:
                         setattr(state, name, told[name])
             self.answer({"success": True})
@@ -301,15 +300,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         answer = {"translatedText": [one[0] for one in made] if isinstance(q, list) else made[0][0]}
         if body.get("alignment"):
             answer["alignment"] = [one[1] for one in made] if isinstance(q, list) else made[0][1]
-        asked = body.get("next_words" if self.state.lists else "continuations")
+        asked = body.get("continuations")
         if asked:
             found = continuations(q, source, target, body.get("prefix", ""), int(asked))
-            if self.state.lists:
-                answer["translatedText"], answer["alternatives"] = found[0], found[1:]
-            else:
-                answer["translatedText"], answer["continuations"] = found[0], found
-        if self.state.lists and "alignment" in answer and not isinstance(q, list):
-            answer["alignment"] = [one["source"] + one["target"] for one in answer["alignment"]]
+            answer["translatedText"], answer["continuations"] = found[0], found
         self.answer(answer)
 
     def stream(self, body):
@@ -334,8 +328,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     return
             last = {"translatedText": text}
             if body.get("alignment"):
-                lists = self.state.lists
-                last["alignment"] = [one["source"] + one["target"] for one in pairs] if lists else pairs
+                last["alignment"] = pairs
             self.wfile.write(f"data: {json.dumps(last)}\n\n".encode())
         except OSError:
             with self.state.lock:

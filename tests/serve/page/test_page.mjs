@@ -185,19 +185,6 @@ const features = {
     await page.leave();
   },
 
-  // The other spelling of alignment and continuations.
-  async lists(browser, look) {
-    await tell({lists: true});
-    const page = await visit(browser, look);
-    await translate(page, MUSEUM, MUSEE);
-    await word(page, 'peine').hover();
-    equal(await marks(page), ['is', 'worth'], 'lit');
-    await word(page, 'vaut').click();
-    await until(page, 'choices', () => page.locator('#choice-list [role]').allTextContents(),
-      ["vaut la peine d'être visité.", "mérite d'être visité.", 'est à voir absolument.']);
-    await page.leave();
-  },
-
   async keyboard(browser, look) {
     const page = await visit(browser, look);
     const tab = async (n = 1) => {

@@ -463,10 +463,10 @@ async function openChoices(word) {
   placeChoices(word);
   try {
     const prefix = known.text.slice(0, placeOf(word)[0]);
-    const body = {...bodyOf(one.text), alignment: false, prefix, continuations: CHOICES, next_words: CHOICES};
+    const body = {...bodyOf(one.text), alignment: false, prefix, continuations: CHOICES};
     const answer = await patiently(controller.signal, () => ask('translate', body, controller.signal));
     if (controller.signal.aborted) return;
-    drawChoices(one, known, prefix, [answer.translatedText, ...answer.continuations || answer.alternatives || []]);
+    drawChoices(one, known, prefix, [answer.translatedText, ...answer.continuations || []]);
     placeChoices(word);
   } catch (error) {
     if (error.name === 'AbortError' || controller.signal.aborted) return;

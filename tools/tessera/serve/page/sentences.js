@@ -83,7 +83,7 @@ function placesOf(text) {
 }
 
 // Alignment as the server tells it, in code points, as pairs of places in UTF-16. What is out of range is left out. A
-// pair is {target: [begin, end], source: [begin, end]}, or a list: begin and end in the source, then in the target.
+// pair is {target: [begin, end], source: [begin, end]}.
 function alignmentOf(given, source, target) {
   if (!Array.isArray(given)) return [];
   const from = placesOf(source);
@@ -93,8 +93,7 @@ function alignmentOf(given, source, target) {
     const isThere = begin < end && places[begin] !== undefined && places[end] !== undefined;
     return isThere ? [places[begin], places[end]] : null;
   };
-  return given.map(pair => (Array.isArray(pair) ? {source: pair.slice(0, 2), target: pair.slice(2)} : pair))
-    .map(pair => ({target: read(pair?.target, to), source: read(pair?.source, from)}))
+  return given.map(pair => ({target: read(pair?.target, to), source: read(pair?.source, from)}))
     .filter(pair => pair.target && pair.source);
 }
 
