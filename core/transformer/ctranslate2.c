@@ -234,8 +234,9 @@ static tsr_status read_activation(const reader *r, int side)
   static const int32_t activations[] = {TSR_ACTIVATION_RELU,     TSR_ACTIVATION_GELU_TANH,    TSR_ACTIVATION_SILU,
                                         TSR_ACTIVATION_GELU_ERF, TSR_ACTIVATION_GELU_SIGMOID, TSR_ACTIVATION_TANH,
                                         TSR_ACTIVATION_SIGMOID};
+  const size_t last = sizeof activations / sizeof activations[0] - 1;
   double number = 0.0;
-  TSR_TRY(side_scalar(r, side, "activation", 0, sizeof activations / sizeof activations[0] - 1, &number));
+  TSR_TRY(side_scalar(r, side, "activation", 0, (double)last, &number));
   r->sides[side].activation = activations[(int)number];
   return TSR_OK;
 }

@@ -177,9 +177,11 @@ const features = {
     await word(page, 'Il').click();
     await page.keyboard.press('Escape');
     check(!await isShown(page, 'choices'), 'Escape closes');
-    await tell({fail: [{path: '/translate', status: 400, error: 'prefix is too long'}]});
+    // The request that Escape cancelled may come after this.
+    await tell({fail: [{path: '/translate', status: 400, error: 'prefix is too long', times: 2}]});
     await word(page, 'Il').click();
     await until(page, 'an error', () => textOf(page, 'choices-state'), 'The server says: prefix is too long');
+    await tell({fail: []});
     await page.locator('#count').click();
     check(!await isShown(page, 'choices'), 'a click elsewhere closes');
     await page.leave();

@@ -625,9 +625,10 @@ static void release_set(models *m, model_set *set)
 /* What an open model depends on. */
 static int is_opened_alike(const serve_settings *a, const serve_settings *b)
 {
-  int same = a && a->precision == b->precision && a->batch == b->batch && a->workers == b->workers &&
+  /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): of zeroed memory; a needless difference opens models anew. */
+  int is_search_alike = a && memcmp(&a->search.given, &b->search.given, sizeof a->search.given) == 0;
+  int same = is_search_alike && a->precision == b->precision && a->batch == b->batch && a->workers == b->workers &&
              a->max_source == b->max_source && a->devices.n == b->devices.n &&
-             memcmp(&a->search.given, &b->search.given, sizeof a->search.given) == 0 &&
              memcmp(a->search.is_given, b->search.is_given, sizeof a->search.is_given) == 0;
   for (int32_t i = 0; same && i < a->devices.n; i++) {
     same = strcmp(a->devices.values[i], b->devices.values[i]) == 0;

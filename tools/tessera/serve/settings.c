@@ -13,7 +13,7 @@
 
 #define FIELD(member) TSR_FIELD(serve_settings, member)
 
-enum { MOST = 1 << 30 };
+enum { MOST = 1 << 30, MOST_KIB = 1 << 20 };
 
 static const tsr_option rows[N_SERVE_OPTIONS + 1] = {
     {"models", "FOLDER", TSR_OPTION_TEXT, FIELD(models),
@@ -47,7 +47,7 @@ static const tsr_option rows[N_SERVE_OPTIONS + 1] = {
      .help = "texts of a request; 0: no limit"},
     {"alternatives-limit", "N", TSR_OPTION_INTEGER, FIELD(alternatives_limit), 0, 63, .preset = "15",
      .help = "alternatives that a request may ask for"},
-    {"body-limit", "KIB", TSR_OPTION_INTEGER, FIELD(body_limit), 1, MOST / 1024, .preset = "2048",
+    {"body-limit", "KIB", TSR_OPTION_INTEGER, FIELD(body_limit), 1, MOST_KIB, .preset = "2048",
      .help = "of a request's body"},
     {"file-limit", "MIB", TSR_OPTION_INTEGER, FIELD(file_limit), 1, 1024, .preset = "20", .help = "of a document"},
     {"requests-per-minute", "N", TSR_OPTION_INTEGER, FIELD(requests_per_minute), 0, MOST, .preset = "0",

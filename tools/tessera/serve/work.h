@@ -52,18 +52,18 @@ int work_start(work *w, int64_t most);
 /* Asks to give it up; `done` follows. Any thread, at any time. */
 void work_cancel(work *w);
 
-/* After `done`. */
+/* After `done`. `of`: the number of a text. */
 int work_outcome(const work *w);
 int32_t work_n_texts(const work *w);
-int32_t work_n_alternatives(const work *w, int32_t text); /* that differ from the best and each other */
+int32_t work_n_alternatives(const work *w, int32_t of); /* that differ from the best and each other */
 
 /* The translation of a text, or an alternative from 1; allocated, NUL-terminated. NULL: memory ran out. */
-char *work_text(const work *w, int32_t text, int32_t alternative, size_t *size);
+char *work_text(const work *w, int32_t of, int32_t alternative, size_t *size);
 
 /* With options.alignment: pairs of places, [4 n]: source begin, end, translation begin, end, in characters of the two
  * texts, or in bytes. Of a way through another language: what words of that language join. Allocated. NULL: none was
  * asked for, or memory ran out. */
-int32_t *work_alignment(const work *w, int32_t text, int32_t *n);
-int32_t *work_alignment_bytes(const work *w, int32_t text, int32_t *n);
+int32_t *work_alignment(const work *w, int32_t of, int32_t *n);
+int32_t *work_alignment_bytes(const work *w, int32_t of, int32_t *n);
 
 #endif
