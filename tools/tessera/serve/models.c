@@ -625,7 +625,7 @@ static void release_set(models *m, model_set *set)
 /* What an open model depends on. */
 static int is_opened_alike(const serve_settings *a, const serve_settings *b)
 {
-  /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): of zeroed memory; a needless difference opens models anew. */
+  /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): zeroed memory; a needless difference opens models anew. */
   int is_search_alike = a && memcmp(&a->search.given, &b->search.given, sizeof a->search.given) == 0;
   int same = is_search_alike && a->precision == b->precision && a->batch == b->batch && a->workers == b->workers &&
              a->max_source == b->max_source && a->devices.n == b->devices.n &&
