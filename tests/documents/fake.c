@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Translates a document as if there were a model: fake MODE NAME [TABLE] <IN >OUT. Exit code 3, and a message, for an
- * error of format; 5 where memory ran out; 6 for another.
+ * error of format; 5 where memory ran out; 6 for another; 7: a result beside an error; 9: FAKE_FAIL is beyond the last.
  *   identity  each text is its own translation
  *   upper     each word in capitals, in its place
  *   reverse   the words in capitals, the last first
@@ -258,11 +258,11 @@ int main(int argc, char **argv)
   } else {
     fprintf(stderr, "%s\n", tsr_error_message());
   }
+  int code = status == TSR_OK ? 0 : status == TSR_ERR_FORMAT ? 3 : status == TSR_ERR_OUT_OF_MEMORY ? 5 : 6;
   if (status != TSR_OK && result) {
-    return 7;
-  }
-  if (getenv("FAKE_FAIL") && !has_failed && status == TSR_OK) {
-    return 9; /* there were not so many */
+    code = 7;
+  } else if (getenv("FAKE_FAIL") && !has_failed && status == TSR_OK) {
+    code = 9; /* there were not so many */
   }
   tsr_document_free(result);
   free(bytes);
@@ -270,5 +270,5 @@ int main(int argc, char **argv)
   if (f.log) {
     fclose(f.log);
   }
-  return status == TSR_OK ? 0 : status == TSR_ERR_FORMAT ? 3 : status == TSR_ERR_OUT_OF_MEMORY ? 5 : 6;
+  return code;
 }
