@@ -347,7 +347,10 @@ static tsr_status read_beginning(markdown *m, const doc_line *line, const char *
   *done = 1;
   if (begins_fence(at, end)) {
     m->fence = *at;
-    m->fence_size = strspn(at, *at == '`' ? "`" : "~");
+    m->fence_size = 0;
+    while (at + m->fence_size < end && at[m->fence_size] == *at) {
+      m->fence_size++;
+    }
     return end_paragraph(m);
   }
   if (is_heading(at, end)) {
