@@ -295,8 +295,8 @@ int32_t cpu_pool_threads(const cpu_pool *pool)
   return pool->threads;
 }
 
-/* A number that no other running thread has. A plugin keeps no thread-local variables: those of a library that is opened
- * while the program runs lie where LeakSanitizer takes them for something else, and crashes. */
+/* A number that no other running thread has. A plugin has no thread-local variables: those of a library that is opened
+ * while the program runs may lie where LeakSanitizer reads them wrongly, and crashes. */
 static uintptr_t this_thread(void)
 {
   return (uintptr_t)pthread_self();
