@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "core/checkpoint/ctranslate2.h"
+#include "core/checkpoint/json.h"
 #include "core/checkpoint/npz.h"
 #include "core/checkpoint/safetensors.h"
 #include "core/checkpoint/torch.h"
@@ -112,10 +113,30 @@ static void place_tensors(const tsr_tensor_file *file, tsr_container *container)
   }
 }
 
+/* Beside an extent of 0 a file may claim others of any size, for which it need hold no bytes. */
+static tsr_status check_shapes(const tsr_container *container)
+{
+  for (int32_t i = 0; i < container->count; i++) {
+    const tsr_checkpoint_tensor *tensor = &container->tensors[i];
+    if (tsr_shape_elements(&tensor->shape) < 0) {
+      char shape[96];
+      return tsr_fail(
+          TSR_ERR_FORMAT,
+          "%s: tensor %s: the shape %s is too large: expected extents whose product, without those of 0, is "
+          "at most 2^63 - 1",
+          tensor->path, tsr_quote(tensor->name).text, tsr_shape_print(&tensor->shape, shape, sizeof shape));
+    }
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_container_parse(tsr_tensor_file *file, tsr_container *container)
 {
   *container = (tsr_container){0};
   tsr_status status = parse(file, container);
+  if (status == TSR_OK) {
+    status = check_shapes(container);
+  }
   if (status == TSR_OK && file->descriptor >= 0) {
     place_tensors(file, container);
     tsr_tensor_file_forget(file);
