@@ -3,7 +3,7 @@
 #
 # meson install, then a program outside the tree against what was installed. Runs only where the build's prefix lies
 # inside its own folder (tools/check configures it so): a test installs nothing elsewhere.
-#   BUILD_ROOT, PREFIX, LIBRARY_FOLDER  of the build
+#   BUILD_ROOT, PREFIX, LIBRARY_FOLDER, VERSION  of the build
 set -u
 case $PREFIX in
 "$BUILD_ROOT"/*) ;;
@@ -66,5 +66,45 @@ check 'the installed program: not the recorded translations' cmp -s "$out" "$mod
 mv "$PREFIX" "$work/moved:here"
 check 'the moved program' outside "$work/moved:here/bin/tessera" devices --names
 stdout_has 'reference:0'
+
+# Components are opened where the program was moved to, and what is wrong with one ends its commands alone.
+folder="$work/moved:here/$LIBRARY_FOLDER/tessera"
+printf '<p>The cat sleeps.</p>' >"$work/page.html"
+# component NAME ARGUMENT...: a command that opens it.
+component()
+{
+  file=$folder/libtessera-component-$1.so
+  shift
+  if [ ! -e "$file" ]; then
+    return 0
+  fi
+  check "the component ${file##*-}" outside "$work/moved:here/bin/tessera" "$@"
+  mv "$file" "$file.away"
+  check "without ${file##*-}" outside_fails 3 "$@"
+  stderr_has "the file ${file##*/} is not there"
+  printf 'no shared object' >"$file"
+  check "a broken ${file##*-}" outside_fails 3 "$@"
+  stderr_has "${file##*/}: cannot be loaded"
+  LC_ALL=C sed "s/$VERSION/9.9.9/g" "$file.away" >"$file"
+  check "${file##*-} of another version" outside_fails 3 "$@"
+  stderr_has "${file##*/}: is no component of this program, tessera $VERSION, but of tessera 9.9.9"
+  mv "$file.away" "$file"
+  check "the component ${file##*-} again" outside "$work/moved:here/bin/tessera" "$@"
+}
+# outside_fails CODE ARGUMENT...: the moved program ends with that code, and works otherwise.
+# shellcheck disable=SC2317 # check calls it
+outside_fails()
+{
+  wanted=$1
+  shift
+  outside "$work/moved:here/bin/tessera" --version
+  code=$?
+  outside "$work/moved:here/bin/tessera" "$@"
+  [ $? = "$wanted" ] && [ $code = 0 ]
+}
+component documents document --model "$model" --device reference page.html page.fr.html
+component png attention "$model" 'The cat sleeps.' --device reference --png cross.png
+component serve help serve
+check 'help of all commands' outside "$work/moved:here/bin/tessera" help --json
 
 finish

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/component.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/memory.h"
@@ -13,23 +14,34 @@
 #include "tools/tessera/programs/operators.h"
 
 static const tsr_command command_help;
+static const tsr_command in_documents = {.name = "document", .summary = TSR_DOCUMENT_SUMMARY, .component = "documents"};
+static const tsr_command in_serve = {.name = "serve", .summary = TSR_SERVE_SUMMARY, .component = "serve"};
 
 /* In the order of the help text. */
 static const tsr_command *const commands[] = {
-    &tsr_command_devices,   &tsr_command_translate,
-    &tsr_command_document,  &tsr_command_eval,
-    &tsr_command_score,     &tsr_command_tokenize,
-    &tsr_command_vocab,     &tsr_command_train,
-    &tsr_command_plot,      &tsr_command_check,
-    &tsr_command_golden,    &tsr_command_compare,
-    &tsr_command_attention, &tsr_command_trace,
-    &tsr_command_profile,   &tsr_command_info,
-    &tsr_command_program,   &tsr_command_plan,
-    &tsr_command_bench,     &tsr_command_tune,
-#ifdef TSR_HAS_SERVE
-    &tsr_command_serve,
-#endif
-    &command_help,          NULL,
+    &tsr_command_devices,
+    &tsr_command_translate,
+    &in_documents,
+    &tsr_command_eval,
+    &tsr_command_score,
+    &tsr_command_tokenize,
+    &tsr_command_vocab,
+    &tsr_command_train,
+    &tsr_command_plot,
+    &tsr_command_check,
+    &tsr_command_golden,
+    &tsr_command_compare,
+    &tsr_command_attention,
+    &tsr_command_trace,
+    &tsr_command_profile,
+    &tsr_command_info,
+    &tsr_command_program,
+    &tsr_command_plan,
+    &tsr_command_bench,
+    &tsr_command_tune,
+    &in_serve,
+    &command_help,
+    NULL,
 };
 
 static const tsr_command tessera = {.name = "tessera", .commands = commands};
@@ -89,6 +101,30 @@ static int unknown_command(const char *name)
   return TSR_EXIT_USAGE;
 }
 
+/* The name of a command's table in its component. */
+typedef struct symbol {
+  char name[64];
+} symbol;
+
+static symbol symbol_of(const tsr_command *command)
+{
+  symbol s;
+  snprintf(s.name, sizeof s.name, "tsr_command_%s", command->name);
+  return s;
+}
+
+/* Replaces a command that lies in a component by the one there. Exit code. */
+static int open_component(const tsr_command **command)
+{
+  void *found = NULL;
+  if (!(*command)->component) {
+    return TSR_EXIT_OK;
+  }
+  int code = tsr_component_find((*command)->component, symbol_of(*command).name, &found);
+  *command = found;
+  return code;
+}
+
 /* ---- help -------------------------------------------------------------------------------------------------------- */
 
 typedef struct help_request {
@@ -109,9 +145,17 @@ static int print_json(void)
 {
   json_t *list = json_array();
   for (int i = 0; commands[i]; i++) {
-    if (json_array_append_new(list, tsr_help_json(commands[i])) != 0) {
+    const tsr_command *command = commands[i];
+    if (command->component && !tsr_component_is_there(command->component, symbol_of(command).name)) {
+      continue;
+    }
+    int code = open_component(&command);
+    if (code == TSR_EXIT_OK && json_array_append_new(list, tsr_help_json(command)) != 0) {
+      code = tsr_cli_no_memory();
+    }
+    if (code != TSR_EXIT_OK) {
       json_decref(list);
-      return tsr_cli_no_memory();
+      return code;
     }
   }
   return tsr_cli_json_print(json_pack("{s:o, s:o, s:o, s:o}", "commands", list, "environment", tsr_environment_json(),
@@ -138,6 +182,10 @@ static int run_help(void *opaque)
     const tsr_command *inner = tsr_command_find(found, r->names.values[i]);
     if (!inner) {
       return i == 0 ? unknown_command(r->names.values[i]) : tsr_cli_usage(NULL, "help takes one command's name");
+    }
+    int code = open_component(&inner);
+    if (code != TSR_EXIT_OK) {
+      return code;
     }
     found = inner;
   }
@@ -193,6 +241,7 @@ static int run(int argc, char **argv)
     return unknown_command(name);
   }
   int code = tsr_cli_fail(tsr_log_check());
+  code = code == TSR_EXIT_OK ? open_component(&found) : code;
   return code == TSR_EXIT_OK ? tsr_command_run(found, argc - 1, argv + 1) : code;
 }
 

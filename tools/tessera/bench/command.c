@@ -12,6 +12,7 @@
 
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/common/progress.h"
 
 void bench_add_words(bench_command *command, const char *option, const char *value)
@@ -62,13 +63,11 @@ int bench_run(const bench_command *command, bench_outcome *result)
   char program[4096];
   int ends[2], how = 0;
   struct rusage usage;
-  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
   *result = (bench_outcome){0};
-  if (length <= 0) {
-    tsr_cli_error("bench: /proc/self/exe: %s", strerror(errno));
+  if (!path_of_program(program, sizeof program)) {
+    tsr_cli_error("bench: the system does not tell the path of this program");
     return TSR_EXIT_INTERNAL;
   }
-  program[length] = '\0';
   if (pipe(ends) != 0) {
     tsr_cli_error("bench: pipe: %s", strerror(errno));
     return TSR_EXIT_INTERNAL;

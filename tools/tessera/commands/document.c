@@ -200,7 +200,7 @@ static const tsr_operand operands[] = {
 
 const tsr_command tsr_command_document = {
     .name = "document",
-    .summary = "translate a file: a page, subtitles, an office document, a book",
+    .summary = TSR_DOCUMENT_SUMMARY,
     .usage = "--model FOLDER [OPTION]... IN OUT",
     .intro =
         "Translates the text of a file, and keeps its structure and styles: each tag or format goes with the words "

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 
 enum { PATH_ROOM = 4096 };
 
@@ -17,16 +18,11 @@ static int build_tree_path(char *path, size_t size)
   static const char program[] = "/tools/tessera/tessera";
   static const char *const backends[] = {"cpu", "reference", "vulkan"};
   char self[PATH_ROOM];
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (length <= (ssize_t)sizeof program) {
+  size_t length = path_of_program(self, sizeof self) ? strlen(self) : 0;
+  if (length < sizeof program || strcmp(self + length - (sizeof program - 1), program) != 0) {
     return 0;
   }
-  self[length] = '\0';
-  char *tail = self + length - (sizeof program - 1);
-  if (strcmp(tail, program) != 0) {
-    return 0;
-  }
-  *tail = '\0';
+  self[length - (sizeof program - 1)] = '\0';
   size_t used = 0;
   for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
     char folder[PATH_ROOM + 32];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 int path_exists(const char *path)
 {
@@ -26,4 +27,14 @@ char *path_join(const char *folder, const char *name)
     snprintf(path, room, "%s%s%s", folder, size > 0 && folder[size - 1] != '/' ? "/" : "", name);
   }
   return path;
+}
+
+int path_of_program(char *path, size_t size)
+{
+  ssize_t length = readlink("/proc/self/exe", path, size);
+  if (length <= 0 || (size_t)length >= size) {
+    return 0;
+  }
+  path[length] = '\0';
+  return strchr(path, '/') != NULL;
 }

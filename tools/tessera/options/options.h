@@ -112,10 +112,11 @@ typedef struct tsr_operand {
 /* A subcommand, which keeps what it works with in one struct, its session. */
 typedef struct tsr_command tsr_command;
 struct tsr_command {
-  const char *name;    /* "translate" */
-  const char *summary; /* for the list of commands; of a command in another, NULL */
-  const char *usage;   /* what follows the name in usage lines, separated by newlines */
-  const char *intro;   /* paragraphs, separated by empty lines; see tsr_help_print */
+  const char *name;      /* "translate" */
+  const char *summary;   /* for the list of commands; of a command in another, NULL */
+  const char *component; /* where all but name and summary lies, as tsr_command_NAME; NULL: here */
+  const char *usage;     /* what follows the name in usage lines, separated by newlines */
+  const char *intro;     /* paragraphs, separated by empty lines; see tsr_help_print */
   const tsr_option_table *options;
   const tsr_operand *operands; /* NULL: it takes none */
   const char *missing;         /* the message where they are too few, */

@@ -222,7 +222,7 @@ static void finish(drawing *d)
   cairo_surface_destroy(d->surface);
 }
 
-int heat_map_write(const char *path, const heat_map *map)
+int heat_map_draw(const char *path, const heat_map *map)
 {
   drawing d = {.map = map};
   bytes png = {0};

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "tools/tessera/common/component.h"
+
 typedef struct heat_map {
   const char *title;
   int32_t n_rows, n_columns;
@@ -16,7 +18,10 @@ typedef struct heat_map {
   double most;          /* what is drawn darkest, above 0 */
 } heat_map;
 
-/* Writes a PNG file. TSR_EXIT_INPUT also where the program was built without what draws. */
+/* Writes a PNG file. Exit code: TSR_EXIT_INPUT also where the component `png` is not there. */
 int heat_map_write(const char *path, const heat_map *map);
+
+/* The same, within that component. */
+TSR_COMPONENT_EXPORT int heat_map_draw(const char *path, const heat_map *map);
 
 #endif

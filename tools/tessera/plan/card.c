@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 
 /* ---- the keys ---------------------------------------------------------------------------------------------------- */
 
@@ -411,11 +412,8 @@ static int is_there(const char *path, int length, size_t size)
 static const char *find_installed(const char *name, char *path, size_t size)
 {
   char self[2048];
-  const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-  self[n > 0 ? n : 0] = '\0';
-  char *slash = strrchr(self, '/');
-  if (slash) {
-    *slash = '\0';
+  if (path_of_program(self, sizeof self)) {
+    *strrchr(self, '/') = '\0';
     if (is_there(path, snprintf(path, size, "%s/plan/%s.json", self, name), size)) {
       return path;
     }

@@ -249,7 +249,7 @@ static const tsr_option_table options = {.rows = rows};
 
 const tsr_command tsr_command_serve = {
     .name = "serve",
-    .summary = "answer requests for translations, as LibreTranslate does",
+    .summary = TSR_SERVE_SUMMARY,
     .usage = "--models FOLDER [OPTION]...",
     .intro = "Serves the models below a folder by HTTP, with the API of LibreTranslate, and that of DeepL at "
              "/v2/translate. A pair of languages that no model has goes through a third one, English if it can. Models "
