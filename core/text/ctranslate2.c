@@ -112,30 +112,16 @@ static tsr_status read_file(const tsr_package *package, const char *name, char *
   return tsr_package_read(package, TSR_PACKAGE_MODEL, name, path, file);
 }
 
-/* Both sides, which share one model if their files are equal. *found: 1 if there are such files. */
+/* Both sides. *found: 1 if there are such files. */
 static tsr_status open_model(const tsr_package *package, const char *const *names, tsr_tokenizer *tokenizer, int *found)
 {
-  char *paths[TSR_SIDES] = {NULL};
-  tsr_file files[TSR_SIDES] = {{0}};
+  tsr_side_files files = {{NULL}};
   tsr_status status = TSR_OK;
   for (int side = 0; side < TSR_SIDES && status == TSR_OK; side++) {
-    status = read_file(package, names[side], &paths[side], &files[side]);
+    status = read_file(package, names[side], &files.path[side], &files.file[side]);
   }
-  *found = files[0].bytes && files[1].bytes;
-  for (int side = 0; side < TSR_SIDES && status == TSR_OK && *found; side++) {
-    if (side > 0 && files[side].size == files[0].size &&
-        memcmp(files[side].bytes, files[0].bytes, files[0].size) == 0) {
-      tokenizer->side[side].segmenter = tokenizer->side[0].segmenter;
-    } else {
-      status = tsr_sentencepiece_segmenter(paths[side], files[side].bytes, files[side].size,
-                                           &tokenizer->side[side].segmenter);
-    }
-  }
-  for (int side = 0; side < TSR_SIDES; side++) {
-    tsr_file_free(&files[side]);
-    free(paths[side]);
-  }
-  return status;
+  *found = files.file[0].bytes && files.file[1].bytes;
+  return tsr_side_segmenters(status, &files, tokenizer);
 }
 
 static tsr_status fail_none(const tsr_package *package, const char *folder)

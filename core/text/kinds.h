@@ -5,7 +5,19 @@
 #ifndef TESSERA_CORE_KINDS_H
 #define TESSERA_CORE_KINDS_H
 
+#include "core/checkpoint/file.h"
 #include "core/text/tokenizer.h"
+
+/* tokenizer_files.c: files of SentencePiece models, one for each side. */
+typedef struct tsr_side_files {
+  char *path[TSR_SIDES];
+  tsr_file file[TSR_SIDES];
+} tsr_side_files;
+
+/* Opens the models as segmenters of both sides, which share one if their files are equal: it takes longer to open than
+ * all else together. Nothing if a file is not there (its bytes are NULL), or if `status`, that of reading the files,
+ * is an error: it is returned. The files are freed in any case. */
+tsr_status tsr_side_segmenters(tsr_status status, tsr_side_files *files, tsr_tokenizer *tokenizer) TSR_MUST_CHECK;
 
 /* marian.c */
 tsr_status tsr_marian_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);

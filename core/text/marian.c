@@ -21,30 +21,15 @@ static tsr_status read_pieces(const char *folder, const char *name, char **path,
   return *path ? tsr_file_read(*path, file) : TSR_ERR_OUT_OF_MEMORY;
 }
 
-/* Both sides, which share one model if their files are equal: it takes longer to open than all else together. */
 static tsr_status open_pieces(const char *folder, tsr_tokenizer *tokenizer)
 {
   static const char *const names[TSR_SIDES] = {"source.spm", "target.spm"};
-  char *paths[TSR_SIDES] = {NULL};
-  tsr_file files[TSR_SIDES] = {{0}};
+  tsr_side_files files = {{NULL}};
   tsr_status status = TSR_OK;
   for (int32_t side = 0; side < TSR_SIDES && status == TSR_OK; side++) {
-    status = read_pieces(folder, names[side], &paths[side], &files[side]);
+    status = read_pieces(folder, names[side], &files.path[side], &files.file[side]);
   }
-  for (int32_t side = 0; side < TSR_SIDES && status == TSR_OK; side++) {
-    if (side > 0 && files[side].size == files[0].size &&
-        memcmp(files[side].bytes, files[0].bytes, files[0].size) == 0) {
-      tokenizer->side[side].segmenter = tokenizer->side[0].segmenter;
-    } else {
-      status = tsr_sentencepiece_segmenter(paths[side], files[side].bytes, files[side].size,
-                                           &tokenizer->side[side].segmenter);
-    }
-  }
-  for (int32_t side = 0; side < TSR_SIDES; side++) {
-    tsr_file_free(&files[side]);
-    free(paths[side]);
-  }
-  return status;
+  return tsr_side_segmenters(status, &files, tokenizer);
 }
 
 static tsr_status open_vocabulary(const char *folder, const char *name, int32_t size, tsr_vocabulary **vocabulary)

@@ -8,8 +8,8 @@
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
+#include "core/text/kinds.h"
 #include "core/text/sentencepiece.h"
-#include "core/text/tokenizer.h"
 
 tsr_status tsr_files_has(const tsr_tokenizer_files *files, const char *name, int *has)
 {
@@ -335,4 +335,27 @@ tsr_status tsr_tokenizer_find_specials(const tsr_tokenizer_files *files, tsr_tok
     TSR_TRY(find_side(files, tokenizer, &tokenizer->side[side]));
   }
   return TSR_OK;
+}
+
+tsr_status tsr_side_segmenters(tsr_status status, tsr_side_files *files, tsr_tokenizer *tokenizer)
+{
+  const tsr_file *source = &files->file[TSR_SIDE_SOURCE];
+  const int are_there = source->bytes && files->file[TSR_SIDE_TARGET].bytes;
+  for (int32_t side = 0; side < TSR_SIDES && are_there; side++) {
+    const tsr_file *file = &files->file[side];
+    tsr_segmenter *segmenter = &tokenizer->side[side].segmenter;
+    if (status != TSR_OK) {
+      continue;
+    }
+    if (side > 0 && file->size == source->size && memcmp(file->bytes, source->bytes, source->size) == 0) {
+      *segmenter = tokenizer->side[TSR_SIDE_SOURCE].segmenter;
+    } else {
+      status = tsr_sentencepiece_segmenter(files->path[side], file->bytes, file->size, segmenter);
+    }
+  }
+  for (int32_t side = 0; side < TSR_SIDES; side++) {
+    tsr_file_free(&files->file[side]);
+    free(files->path[side]);
+  }
+  return status;
 }
