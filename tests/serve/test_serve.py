@@ -280,6 +280,37 @@ class Life(unittest.TestCase):
                 for one in server.ask("GET", "/languages")[1]:
                     self.assertEqual(set(one["targets"]), pairs.get(one["code"], set()) | {one["code"]})
 
+    def test_codes_of_scripts_and_regions(self):
+        """LibreTranslate tells zh-Hans, zh-Hant and pt-BR since 1.7, and takes its models' zh, zt and pb, too."""
+        with tempfile.TemporaryDirectory() as folder:
+            names = {"zh-Hans": "Chinese", "zh-Hant": "Chinese (traditional)", "pt-BR": "Portuguese (Brazil)"}
+            directions = {"one": "en-zh", "two": "en-zt", "three": "en-pb", "four": "zh-fr"}
+            for name in directions:
+                os.symlink(os.path.join(MODELS, "demo-model"), os.path.join(folder, name))
+            options = [word for pair in directions.items() for word in ("--direction", "=".join(pair))]
+            with Server(*options, models=folder) as server:
+                languages = {one["code"]: one for one in server.ask("GET", "/languages")[1]}
+                self.assertEqual(set(languages), {"en", "fr", *names})
+                self.assertEqual({code: languages[code]["name"] for code in names}, names)
+                self.assertEqual(set(languages["en"]["targets"]), set(languages))
+                self.assertEqual(set(languages["zh-Hans"]["targets"]), {"zh-Hans", "fr"})
+                for target in ["zh", "ZH", "zh-Hans", "zh-hans", "zh_Hans", "zh-CN", "zho", "zt", "zh-Hant", "ZH-HANT",
+                               "zh-TW", "pb", "pt-BR", "PT-br", "pt_BR"]:
+                    self.assertEqual(server.translate(target=target)[:2], (200, {"translatedText": TRANSLATION}))
+                for target in ["pt", "zh-Latn"]:
+                    self.assertEqual(server.translate(target=target)[:2],
+                                     (400, {"error": f"{target} is not supported"}))
+                for text, code in [("我们今天下午去图书馆看书。", "zh-Hans"), ("我們今天下午去圖書館看書。", "zh-Hant")]:
+                    self.assertEqual(server.ask("POST", "/detect", {"q": text})[1][0]["language"], code)
+                _, got, _ = server.translate("我们今天下午去图书馆看书。", source="auto")
+                self.assertEqual(got["detectedLanguage"]["language"], "zh-Hans")
+                self.assertEqual(server.translate(source="zt")[1]["error"], "French (fr) is not available as a target "
+                                 "language from Chinese (traditional) (zh-Hant)")
+                for target, source in [("ZH-HANS", "EN"), ("ZH", "EN"), ("PT-BR", "EN"), ("FR", "ZH")]:
+                    body = {"text": [SENTENCE], "target_lang": target, "source_lang": source}
+                    self.assertEqual(server.ask("POST", "/v2/translate", body)[1]["translations"],
+                                     [{"detected_source_language": source, "text": TRANSLATION}])
+
     def test_keys_and_limits(self):
         made = subprocess.run([PROGRAM, "serve", "--make-key"], capture_output=True, text=True, check=True).stdout
         key, line = re.fullmatch(r"key: (\S+)\n(sha256\S+)\n", made).groups()

@@ -17,6 +17,13 @@ static void upper(const char *code, char *out)
   out[i] = '\0';
 }
 
+/* The language of the texts; as a source DeepL's languages have no region and no script. */
+static void name_source(const call *c, char *out)
+{
+  upper(c->source, out);
+  out[strcspn(out, "-")] = '\0';
+}
+
 static void on_done(void *user, work *w)
 {
   call *c = user;
@@ -25,7 +32,7 @@ static void on_done(void *user, work *w)
     reply_outcome(c, work_outcome(w));
     return;
   }
-  upper(c->source, source);
+  name_source(c, source);
   json_t *list = json_array();
   for (int32_t i = 0; i < work_n_texts(w); i++) {
     size_t size = 0;
@@ -43,7 +50,7 @@ static void on_markup(call *c, json_t *texts)
   char source[LANGUAGE_ROOM];
   json_t *list = json_array(), *text;
   size_t i;
-  upper(c->source, source);
+  name_source(c, source);
   json_array_foreach(texts, i, text)
   {
     json_array_append_new(list, json_pack("{s:s, s:O}", "detected_source_language", source, "text", text));

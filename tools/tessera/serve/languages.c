@@ -12,7 +12,8 @@ typedef struct language {
 } language;
 
 /* Sorted by the code. The others are those of ISO 639-2 and 639-3, and of single languages that stand for a group (arb
- * is the standard among the Arabic ones). */
+ * is the standard among the Arabic ones). zh, zt and pb are what Argos' models call the languages that LibreTranslate
+ * tells as zh-Hans, zh-Hant and pt-BR. */
 static const language languages[] = {
     {"aa", "aar", NULL, "Afar"},
     {"ab", "abk", NULL, "Abkhazian"},
@@ -165,11 +166,11 @@ static const language languages[] = {
     {"pa", "pan", "Guru", "Punjabi"},
     {"pag", "", NULL, "Pangasinan"},
     {"pap", "", NULL, "Papiamento"},
-    {"pb", "pob pt-br", NULL, "Portuguese (Brazil)"},
     {"pl", "pol", NULL, "Polish"},
     {"prs", "", NULL, "Dari"},
     {"ps", "pus pbt", NULL, "Pashto"},
     {"pt", "por", NULL, "Portuguese"},
+    {"pt-BR", "pb pob pt-br", NULL, "Portuguese (Brazil)"},
     {"qu", "que quy", NULL, "Quechua"},
     {"rm", "roh", NULL, "Romansh"},
     {"rn", "run", NULL, "Rundi"},
@@ -234,8 +235,8 @@ static const language languages[] = {
     {"yo", "yor", NULL, "Yoruba"},
     {"yue", "", NULL, "Cantonese"},
     {"za", "zha", NULL, "Zhuang"},
-    {"zh", "zho chi cmn zh-cn zh-hans", "Hans", "Chinese"},
-    {"zt", "zh-tw zh-hk zh-hant", NULL, "Chinese (traditional)"},
+    {"zh-Hans", "zh zho chi cmn zh-cn zh-hans", "Hans", "Chinese"},
+    {"zh-Hant", "zt zh-tw zh-hk zh-hant", NULL, "Chinese (traditional)"},
     {"zu", "zul", NULL, "Zulu"},
 };
 enum { N_LANGUAGES = sizeof languages / sizeof languages[0] };
@@ -317,8 +318,8 @@ int language_code(const char *name, char code[LANGUAGE_ROOM])
     const char *word = clean + first + 1;
     read_script(word, strcspn(word, "-"), script);
   }
-  if (found && strcmp(found->code, "zh") == 0 && strcmp(script, "Hant") == 0) {
-    strcpy(code, "zt");
+  if (found && strcmp(found->code, "zh-Hans") == 0 && strcmp(script, "Hant") == 0) {
+    strcpy(code, "zh-Hant");
     return 1;
   }
   const char *base = found ? found->code : NULL;
@@ -326,7 +327,7 @@ int language_code(const char *name, char code[LANGUAGE_ROOM])
   if (base && is_usual) {
     strcpy(code, base);
   } else if (base) {
-    snprintf(code, LANGUAGE_ROOM, "%s-%s", base, script);
+    snprintf(code, LANGUAGE_ROOM, "%.*s-%s", (int)strcspn(base, "-"), base, script);
   } else if (script[0] || (clean[first] == '-' && strlen(clean + first) == 3)) { /* fur_Latn, xx_XX */
     snprintf(code, LANGUAGE_ROOM, "%.*s", (int)first, clean);
   } else {
@@ -338,9 +339,10 @@ int language_code(const char *name, char code[LANGUAGE_ROOM])
 void language_name(const char *code, char *name, size_t size)
 {
   size_t first = strcspn(code, "-");
-  const language *found = find(code, first);
-  if (found && code[first] == '-') {
-    snprintf(name, size, "%s (%s)", found->name, code + first + 1);
+  const language *found = find(code, strlen(code));
+  const language *base = found ? found : find(code, first);
+  if (!found && base && code[first] == '-') {
+    snprintf(name, size, "%s (%s)", base->name, code + first + 1);
   } else {
     snprintf(name, size, "%s", found ? found->name : code);
   }

@@ -136,7 +136,7 @@ static int find_language(const model_set *set, const char *name, char code[LANGU
   if (!language_code(name, code)) {
     return 0;
   }
-  if (!model_set_knows(set, code) && strcmp(code, "pb") == 0) { /* Portuguese is what there is */
+  if (!model_set_knows(set, code) && strcmp(code, "pt-BR") == 0) { /* Portuguese is what there is */
     strcpy(code, "pt");
   }
   return model_set_knows(set, code);

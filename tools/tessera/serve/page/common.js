@@ -137,9 +137,8 @@ function announce(text) {
 
 /* ---- Languages ---- */
 
-// The codes of the API that are no tags of languages themselves.
-const TAGS = {zh: 'zh-Hans', zt: 'zh-Hant', pb: 'pt-BR'};
-const tagOf = code => TAGS[code] || String(code).replace(/_/g, '-');
+// A code of the API as a tag of a language.
+const tagOf = code => String(code).replace(/_/g, '-');
 
 // The name in the language of the interface, where the browser knows it; else as the server says it.
 function languageName(code, given) {

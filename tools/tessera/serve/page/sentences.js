@@ -110,6 +110,6 @@ function sourceOf(place, alignment, source, language) {
 // Blanks between two sentences of a translation: scripts without blanks between words have none between sentences.
 function gapFor(gap, language, isFirst) {
   if (isFirst || /\n/.test(gap)) return gap;
-  const tight = ['zh', 'zt', 'ja', 'th', 'lo', 'km', 'my', 'bo', 'dz'].includes(language);
+  const tight = ['zh', 'ja', 'th', 'lo', 'km', 'my', 'bo', 'dz'].includes(tagOf(language).split('-')[0]);
   return tight ? '' : gap || ' ';
 }
