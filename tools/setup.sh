@@ -12,7 +12,8 @@ packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-t
   libxml2-dev libzip-dev
   libmicrohttpd-dev libcld2-dev nettle-dev'
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
-packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core'
+packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core
+  curl python3-jsonschema openapi-specification'
 packages_extra='clang llvm lld libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev clang-format clang-tidy
   chromium npm|nodejs man-db zsh fish mkdocs doxygen reuse'
 

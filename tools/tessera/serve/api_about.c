@@ -204,27 +204,3 @@ void api_status(call *c)
                        (json_int_t)all.translators.target_tokens, "connections",
                        (json_int_t)http_connections(c->service->http), "uptime", clock_seconds() - c->service->start));
 }
-
-/* A document of OpenAPI 3 from the table of endpoints. */
-void api_spec(call *c)
-{
-  json_t *paths = json_object();
-  for (const endpoint *e = endpoints; e->method; e++) {
-    char method[8];
-    size_t size = strlen(e->method);
-    for (size_t i = 0; i <= size; i++) {
-      method[i] = (char)(e->method[i] >= 'A' && e->method[i] <= 'Z' ? e->method[i] - 'A' + 'a' : e->method[i]);
-    }
-    json_t *path = json_object_get(paths, e->path);
-    if (!path) {
-      path = json_object();
-      json_object_set_new(paths, e->path, path);
-    }
-    json_object_set_new(path, method,
-                        json_pack("{s:{s:{s:s}, s:{s:s}}}", "responses", "200", "description", "The answer", "default",
-                                  "description", "An error: {\"error\": message}"));
-  }
-  reply_json(c, 200,
-             json_pack("{s:s, s:{s:s, s:s}, s:o}", "openapi", "3.0.3", "info", "title", "Tessera", "version",
-                       TSR_VERSION, "paths", paths));
-}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET / and /app/..: the files of the page, which browsers keep and ask about by their entity tags.
+ * GET / and /app/..: the files of the page, which browsers keep and ask about by their entity tags; GET /spec.
  */
+#include "tools/tessera/serve/openapi.inc"
 #include "tools/tessera/serve/page/files.h"
 #include "tools/tessera/serve/service.h"
 
@@ -20,4 +21,9 @@ void api_embedded(call *c)
   } else {
     http_answer_static(c->http, 200, file->content_type, file->bytes, file->size);
   }
+}
+
+void api_spec(call *c)
+{
+  http_answer_static(c->http, 200, "application/json", (const char *)spec_bytes, sizeof spec_bytes);
 }

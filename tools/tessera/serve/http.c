@@ -448,9 +448,8 @@ static int keep_body(exchange *x, const char *bytes, size_t size)
 
 static void refuse_large(exchange *x)
 {
-  static const char text[] = "{\"error\": \"The request is too large\"}";
   if (x->state == OPEN) {
-    http_answer_static(&x->request, 413, "application/json", text, sizeof text - 1);
+    x->server->handlers.large(x->server->handlers.user, &x->request);
   }
 }
 

@@ -29,6 +29,8 @@ typedef struct http_handlers {
   /* A request's headers are here. Returns the most bytes that its body may have; or answers (http_answer) and returns
    * anything, and the body is not read. */
   size_t (*begin)(void *user, http_request *request);
+  /* The body is larger than that: answers, like begin. */
+  void (*large)(void *user, http_request *request);
   /* The request is here. Answers, or calls http_suspend and answers later, from any thread. */
   void (*handle)(void *user, http_request *request);
   /* The client has left a request that was suspended or that receives a stream; it is answered all the same. From any

@@ -50,9 +50,11 @@ static int is_path(const endpoint *e, const char *path)
   return e->flags & ENDPOINT_PREFIX ? strncmp(path, e->path, strlen(e->path)) == 0 : strcmp(path, e->path) == 0;
 }
 
-/* The endpoint; NULL: none. allow: the methods that the path has, "" if there is no such path. */
-static const endpoint *find(const char *method, const char *path, char *allow, size_t room)
+/* The endpoint; NULL: none. allow: the methods that the path has, "" if there is no such path; flags: its flags, of
+ * whatever method. */
+static const endpoint *find(const char *method, const char *path, char *allow, size_t room, int32_t *flags)
 {
+  *flags = 0;
   const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
   const endpoint *found = NULL;
   allow[0] = '\0';
@@ -60,6 +62,7 @@ static const endpoint *find(const char *method, const char *path, char *allow, s
     if (is_path(e, path)) {
       size_t used = strlen(allow);
       snprintf(allow + used, room - used, "%s%s", used ? ", " : "", e->method);
+      *flags |= e->flags;
       found = !found && strcmp(e->method, wanted) == 0 ? e : found;
     }
   }
@@ -88,7 +91,9 @@ static size_t begin(void *user, http_request *request)
   c->settings = &c->state->config->settings;
   request->user = c;
   char allow[64];
-  c->endpoint = find(request->method, request->path, allow, sizeof allow);
+  int32_t flags = 0;
+  c->endpoint = find(request->method, request->path, allow, sizeof allow, &flags);
+  c->is_deepl = (flags & ENDPOINT_DEEPL) != 0;
   size_t most = (size_t)c->settings->body_limit << 10;
   if (atomic_load(&s->is_draining)) {
     reply_busy(c);
@@ -104,6 +109,12 @@ static size_t begin(void *user, http_request *request)
     most = (size_t)c->settings->file_limit << 20;
   }
   return most;
+}
+
+static void large(void *user, http_request *request)
+{
+  (void)user;
+  reply_error(request->user, 413, "The request is too large");
 }
 
 /* ---- keys and limits --------------------------------------------------------------------------------------------- */
@@ -240,4 +251,4 @@ static void done(void *user, http_request *request, int status)
   free(c);
 }
 
-const http_handlers router_handlers = {.begin = begin, .handle = handle, .gone = gone, .done = done};
+const http_handlers router_handlers = {.begin = begin, .large = large, .handle = handle, .gone = gone, .done = done};

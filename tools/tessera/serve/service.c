@@ -29,9 +29,8 @@ void reply_error(call *c, int status, const char *format, ...)
   /* What the client sent may have been cut within a character. */
   char clean[3 * sizeof message];
   size_t used = tsr_utf8_clean(message, strlen(message), clean);
-  int is_deepl = c->endpoint && (c->endpoint->flags & ENDPOINT_DEEPL);
   json_t *root = json_object();
-  json_object_set_new(root, is_deepl ? "message" : "error", json_stringn(clean, used));
+  json_object_set_new(root, c->is_deepl ? "message" : "error", json_stringn(clean, used));
   reply_json(c, status, root);
 }
 

@@ -27,7 +27,7 @@ enum {
   ENDPOINT_FORM = 1,   /* takes parameters */
   ENDPOINT_KEY = 2,    /* asks for a key, if keys are required, and counts for limits */
   ENDPOINT_FILE = 4,   /* its body may be as large as a document */
-  ENDPOINT_DEEPL = 8,  /* errors are {"message": ..} */
+  ENDPOINT_DEEPL = 8,  /* of DeepL's API */
   ENDPOINT_PREFIX = 16 /* the path goes on behind it */
 };
 
@@ -72,7 +72,8 @@ struct call {
   parameters parameters;
   pthread_mutex_t lock; /* of work */
   work *work;
-  void *own; /* of the endpoint; freed with free */
+  void *own;        /* of the endpoint; freed with free */
+  int32_t is_deepl; /* errors are {"message": ..} */
   int32_t is_list;
   int32_t is_detected;
   char source[LANGUAGE_ROOM];
