@@ -13,9 +13,11 @@ import tempfile
 import urllib.error
 import urllib.request
 
-import run_page
-
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from packages import install, programs, skip
+
+NEEDS = ("node", "npm", "Chromium")
 
 
 def start(tessera, models):
@@ -32,10 +34,10 @@ def start(tessera, models):
 
 def main():
     tessera = os.environ["TESSERA"]
-    found = run_page.programs()
+    found = programs(NEEDS)
     if subprocess.run([tessera, "serve", "--help"], capture_output=True, check=False).returncode != 0:
-        run_page.skip("the program has no server")
-    run_page.install(found["npm"], sys.argv[1])
+        skip("the program has no server")
+    install(found["npm"], HERE, sys.argv[1])
     with tempfile.TemporaryDirectory() as models:
         shutil.copytree(os.path.join(os.environ["SOURCE_ROOT"], "tools", "demo-model"), os.path.join(models, "en-fr"))
         server, address = start(tessera, models)
@@ -47,7 +49,7 @@ def main():
                 urllib.request.urlopen(address, timeout=20).close()
             except urllib.error.HTTPError as error:
                 if error.code == 404:
-                    run_page.skip("the server has no page")
+                    skip("the server has no page")
                 raise
             environment = {**os.environ, "PAGE_URL": address, "CHROMIUM": found["Chromium"]}
             command = [found["node"], os.path.join(HERE, "test_server.mjs")]
