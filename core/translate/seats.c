@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/generate/batches.h"
 #include "core/translate/translate.h"
@@ -255,4 +256,49 @@ void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers)
   }
   pthread_cond_broadcast(&t->more);
   pthread_cond_broadcast(&t->changed);
+}
+
+/* With `replacing`: device `index`, and whether it failed; NULL: it is among those that gave their place away, or there
+ * are not so many. *index is counted down by those before. */
+static tsr_device *find_device(tsr_translator *t, int32_t *index, int32_t *is_lost)
+{
+  tsr_device *found = NULL;
+  pthread_mutex_lock(&t->lock);
+  for (int32_t i = 0; i < t->n_seats && !found; i++) {
+    const tsr_seat *seat = &t->seats[i];
+    if (seat->device && (*index)-- == 0) {
+      found = seat->device;
+      *is_lost = seat->is_dead || seat->failure != TSR_OK;
+    }
+  }
+  pthread_mutex_unlock(&t->lock);
+  return found;
+}
+
+tsr_status tsr_translator_get_device_sized(tsr_translator *translator, int32_t index, tsr_translator_device *info,
+                                           size_t size)
+{
+  tsr_translator *t = translator;
+  if (!t || !info || index < 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_get_device: translator and info are needed, and an index");
+  }
+  tsr_translator_device found = {.is_lost = 1};
+  tsr_device_counters counters = {TSR_SIZED(tsr_device_counters)};
+  tsr_status status = TSR_OK;
+  int32_t left = index;
+  pthread_mutex_lock(&t->replacing);
+  tsr_device *device = find_device(t, &left, &found.is_lost);
+  if (device) {
+    snprintf(found.name, sizeof found.name, "%s", tsr_device_name(device));
+    found.type = tsr_device_get_properties(device)->type;
+    status = tsr_device_get_counters(device, &counters);
+    found.bytes_in_use = (int64_t)counters.bytes_in_use;
+  } else if (left < t->n_failed) {
+    snprintf(found.name, sizeof found.name, "%s", t->failed[left]);
+  } else {
+    status = tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_get_device: the translator has no device %d", (int)index);
+  }
+  pthread_mutex_unlock(&t->replacing);
+  tsr_sized_fill(&found, sizeof found, info, size);
+  return status;
 }

@@ -253,6 +253,25 @@ static inline void tsr_translator_measure(tsr_translator *translator, tsr_transl
   tsr_translator_measure_sized(translator, statistics, sizeof *statistics);
 }
 
+/* A device of a translator's: those that search, in the order of the options, then those that failed and gave their
+ * place to another one. */
+typedef struct tsr_translator_device {
+  char name[64];        /* "vulkan:0" */
+  int32_t type;         /* TSR_DEVICE_*; 0 of one that gave its place away */
+  int32_t is_lost;      /* 1: it failed */
+  int64_t bytes_in_use; /* memory that it holds for the translator */
+} tsr_translator_device;
+
+/* *info is filled. index: from 0. Any thread; waits while the translator looks for another device in the place of one
+ * that failed, and for a run. Errors: TSR_ERR_ARGUMENT (there are no more), those of tsr_device_get_counters. */
+TSR_API tsr_status tsr_translator_get_device_sized(tsr_translator *translator, int32_t index,
+                                                   tsr_translator_device *info, size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_translator_get_device(tsr_translator *translator, int32_t index,
+                                                                  tsr_translator_device *info)
+{
+  return tsr_translator_get_device_sized(translator, index, info, sizeof *info);
+}
+
 #ifdef __cplusplus
 }
 #endif

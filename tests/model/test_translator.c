@@ -441,6 +441,16 @@ static int32_t translate_on(const char *const *devices, int32_t n_devices, int32
     tsr_translation_free(answers[i]);
   }
   tsr_translator_measure(t, statistics);
+  tsr_translator_device device;
+  int32_t n_lost = 0;
+  for (int32_t i = 0; i < n_devices; i++) {
+    check(tsr_translator_get_device(t, i, &device));
+    assert_memory_equal(device.name, devices[i], strlen(devices[i]));
+    assert_true(device.is_lost || device.bytes_in_use > 0);
+    n_lost += device.is_lost;
+  }
+  assert_int_equal(statistics->devices, n_devices - n_lost);
+  assert_int_equal(tsr_translator_get_device(t, n_devices, &device), TSR_ERR_ARGUMENT);
   uint64_t ticket;
   tsr_status status = tsr_translator_submit(t, &requests[0], NULL, NULL, &ticket);
   assert_int_equal(status, statistics->devices > 0 ? TSR_OK : TSR_ERR_DEVICE_LOST);

@@ -441,6 +441,7 @@ FILL(tsr_parameter_info, tsr_model_parameter(model, 0, info))
 FILL(tsr_parameter_piece, tsr_model_parameter_piece(model, 0, 0, info))
 FILL(tsr_layer_statistics, tsr_trainer_layer(trainer, 0, info))
 FILL(tsr_translator_statistics, (tsr_translator_measure(translator, info), TSR_OK))
+FILL(tsr_translator_device, tsr_translator_get_device(translator, 0, info))
 FILL(tsr_trainer_memory, (tsr_trainer_get_memory(trainer, info), TSR_OK))
 
 static tsr_status fill_tsr_checkpoint_tensor_info(void *target)
