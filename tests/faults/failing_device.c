@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The reference as a backend `failing` with GPUs, so that `auto` takes them first: as many as TESSERA_FAILING_DEVICES
- * says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it. With
+ * says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it. Where
+ * TESSERA_FAILING_WHILE names a file, the devices are lost while it exists: runs fail and devices cannot be opened, and
+ * each time that one is to be opened the seconds of a steady clock are added to the file. With
  * TESSERA_FAILING_AHEAD=1 steps run ahead of the host, and the run that loses the device is found out when it is waited
  * for.
  */
@@ -9,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/support/over_reference.h"
 
@@ -51,10 +54,33 @@ static int32_t device_properties(void *context, uint32_t index, tsr_device_prope
   return status;
 }
 
+/* 1 while the file is there. */
+static int is_gone(int is_opened)
+{
+  const char *name = services->option(services, "FAILING_WHILE");
+  FILE *file = name ? fopen(name, is_opened ? "r+" : "r") : NULL;
+  if (file && is_opened) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    fseek(file, 0, SEEK_END);
+    fprintf(file, "%ld.%03ld\n", (long)now.tv_sec, now.tv_nsec / 1000000);
+  }
+  if (file) {
+    fclose(file);
+  }
+  return file != NULL;
+}
+
 static int32_t device_open(void *context, uint32_t index, tsr_backend_device **device)
 {
   (void)index;
+  if (is_gone(1)) {
+    services->report(services, TSR_LOG_ERROR, "the device is not there");
+    return TSR_ERR_DEVICE_LOST;
+  }
+  pthread_mutex_lock(&lock);
   n_runs = 0;
+  pthread_mutex_unlock(&lock);
   return sound->device_open(context, 0, device);
 }
 
@@ -63,7 +89,7 @@ static int count(long runs)
 {
   pthread_mutex_lock(&lock);
   n_runs += runs;
-  const int is_lost = last_run > 0 && n_runs >= last_run;
+  const int is_lost = (last_run > 0 && n_runs >= last_run) || is_gone(0);
   pthread_mutex_unlock(&lock);
   return is_lost;
 }

@@ -23,13 +23,13 @@ FORM = "application/x-www-form-urlencoded"
 
 
 class Server:
-    def __init__(self, *options, models=MODELS):
+    def __init__(self, *options, models=MODELS, device="cpu", environment=None):
         self.errors = tempfile.NamedTemporaryFile("r", prefix="serve")
         with open(self.errors.name, "w", encoding="utf-8") as log:
-            command = [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--device", "cpu"]
+            command = [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--device", device]
             command += ["--direction", "demo-model=en-fr", *options]
             command += ["--models", models] if models else []
-            self.process = subprocess.Popen(command, stderr=log)
+            self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **(environment or {})})
         for _ in range(600):
             found = re.search(r"serving on http://127.0.0.1:(\d+)", self.log())
             if found or self.process.poll() is not None:

@@ -178,8 +178,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 **state.settings})
         elif path == "/status":
             self.answer({
-                "devices": [{"name": "cpu", "lost": False, "bytes": 0},
-                            {"name": "vulkan:0 <b>card</b>", "lost": True, "bytes": 6 << 30}],
+                "devices": [{"name": "cpu:0", "kind": "CPU", "lost": False, "bytes": 0, "models": 1},
+                            {"name": "vulkan:0 <b>card</b>", "kind": "", "lost": True, "bytes": 6 << 30, "models": 0}],
                 "models": [{"name": "opus-mt-en-fr", "state": "open", "bytes": 312 << 20, "sources": 1, "targets": 1},
                            {"name": "broken", "state": "failed", "bytes": 0, "sources": 1, "targets": 1},
                            {"name": "nllb-200-distilled-600M", "state": "closed", "bytes": 0, "sources": 202,

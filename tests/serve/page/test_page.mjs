@@ -449,7 +449,7 @@ const features = {
     const cells = id => page.evaluate(name =>
       [...document.getElementById(name).rows].map(row => [...row.cells].map(cell => cell.textContent)), id);
     equal(await cells('devices'), [
-      ['Device', 'State', 'Memory'], ['cpu', 'works', '–'], ['vulkan:0 <b>card</b>', 'lost', '6\u00a0GiB'],
+      ['Device', 'State', 'Memory'], ['cpu:0 (CPU)', 'works', '–'], ['vulkan:0 <b>card</b>', 'lost', '6\u00a0GiB'],
     ], 'devices');
     equal(await cells('models'), [
       ['Model', 'State', 'Memory'], ['opus-mt-en-fr', 'open', '312\u00a0MiB'],

@@ -39,6 +39,9 @@ try {
   await until(page, 'its state', () => textOf(page, 'health'), 'The server is ready');
   await until(page, 'its model is open', () => page.evaluate(() =>
     document.getElementById('models').rows[1]?.cells[1].textContent), 'open');
+  await until(page, 'and its device works', () => page.evaluate(() =>
+    [...document.getElementById('devices').rows[1]?.cells || []].map(cell => cell.textContent).slice(0, 2).join(' ')),
+  'cpu:0 (CPU) works');
   await page.leave();
 } catch (error) {
   check(false, error.stack);

@@ -9,6 +9,7 @@
 
 #include "tools/tessera/serve/clock.h"
 #include "tools/tessera/serve/detect.h"
+#include "tools/tessera/serve/devices.h"
 #include "tools/tessera/serve/documents_glue.h"
 #include "tools/tessera/serve/service.h"
 
@@ -148,6 +149,7 @@ void api_metrics(call *c)
   service *s = c->service;
   metrics *m = &s->metrics;
   models_statistics all;
+  device_list devices;
   text_buffer b = {0};
   if (!c->settings->metrics) {
     reply_error(c, 403, "Metrics are disabled on this server.");
@@ -182,6 +184,8 @@ void api_metrics(call *c)
   print_number(&b, "tessera_models_evicted_total", "counter", "Models closed for others.", (double)all.evicted);
   print_number(&b, "tessera_failures_total", "counter", "Devices that failed, models not opened.",
                (double)all.failures);
+  models_devices(s->models, &devices);
+  devices_print(&b, &devices);
   print_number(&b, "tessera_uptime_seconds", "gauge", "Since the start.", clock_seconds() - s->start);
   http_answer(c->http, 200, "text/plain; version=0.0.4", b.has_failed ? NULL : b.bytes, b.size);
   if (b.has_failed) {
@@ -192,15 +196,17 @@ void api_metrics(call *c)
 void api_status(call *c)
 {
   models_statistics all;
+  device_list devices;
   if (!c->settings->metrics) {
     reply_error(c, 403, "Metrics are disabled on this server.");
     return;
   }
   models_measure(c->service->models, &all);
+  models_devices(c->service->models, &devices);
   reply_json(c, 200,
-             json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:f}", "models", models_describe(c->service->models),
-                       "linesInHand", (json_int_t)work_lines_in_hand(), "waiting", (json_int_t)all.translators.waiting,
-                       "running", (json_int_t)all.translators.running, "targetTokens",
-                       (json_int_t)all.translators.target_tokens, "connections",
+             json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:f}", "devices", devices_json(&devices), "models",
+                       models_describe(c->service->models), "linesInHand", (json_int_t)work_lines_in_hand(), "waiting",
+                       (json_int_t)all.translators.waiting, "running", (json_int_t)all.translators.running,
+                       "targetTokens", (json_int_t)all.translators.target_tokens, "connections",
                        (json_int_t)http_connections(c->service->http), "uptime", clock_seconds() - c->service->start));
 }

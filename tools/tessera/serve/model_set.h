@@ -22,6 +22,8 @@ struct model {
   instance *open;
   segment *first, *last; /* that wait until it is open */
   int is_opening;
+  int is_avoiding; /* 1: its devices failed: until retry_at it is opened on others */
+  char lost[64];   /* the device that auto had taken and that failed; "": none did, or it was asked for by name */
   int is_given_up; /* 1: as `problem` says; asked again at retry_at */
   double retry_at;
   double pause;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Translators: opened when a text needs one, closed when others need the memory, opened again when their devices fail.
+ * Translators: opened when a text needs one, closed when others need the memory. Where their devices fail, others are
+ * opened in their place, and the devices tried again.
  */
 #include "tools/tessera/serve/models.h"
 
@@ -12,31 +13,18 @@
 
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/serve/clock.h"
+#include "tools/tessera/serve/devices.h"
+#include "tools/tessera/serve/instance.h"
 #include "tools/tessera/serve/model_set.h"
 
-enum { MOST_TRIES = 8, MOST_QUEUE = 1 << 30 };
-static const double first_pause = 1.0, longest_pause = 60.0;
-
-/* An open translator. `references`: one of its model, one of each text that it has in hand. */
-struct instance {
-  models *models;
-  model *model;   /* NULL: it is no model's any more */
-  instance *next; /* of those to be closed */
-  const serve_settings *settings;
-  tsr_translator *translator;
-  tsr_generate_options search;
-  search_lists lists;
-  atomic_int references;
-  atomic_int is_lost;  /* its devices failed */
-  atomic_int has_lost; /* one of them did, and another took its place; or it was opened on others than asked for */
-  int64_t bytes;
-};
+enum { MOST_TRIES = 8, OPENERS = 3 };
+static const double first_pause = 1.0, longest_pause = 60.0, look_pause = 1.0;
 
 struct models {
   pthread_mutex_t lock;
   pthread_cond_t work;
-  pthread_t thread;
-  int has_thread;
+  pthread_t threads[OPENERS];
+  int32_t n_threads;
   int is_stopping;
   tsr_runtime *runtime;
   const serve_settings *settings; /* of the last models_read */
@@ -44,6 +32,9 @@ struct models {
   model *all; /* alive */
   instance *closing;
   models_statistics statistics; /* of what is closed, and counts */
+  device_list devices;          /* as they were looked at last */
+  double looked_at;
+  int is_looking;
 };
 
 /* ---- instances --------------------------------------------------------------------------------------------------- */
@@ -88,93 +79,6 @@ static void retire(model *m)
   }
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
-
-static tsr_status choose_search(instance *by)
-{
-  const serve_settings *settings = by->settings;
-  const tsr_model *opened = tsr_translator_model(by->translator);
-  by->search = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
-  tsr_status status = tsr_generate_defaults(opened, &by->search);
-  if (status != TSR_OK) {
-    return status;
-  }
-  by->search.n_best = 1;
-  if (search_settings_apply(&settings->search, &by->lists, &by->search) != TSR_EXIT_OK) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "the options of the search do not fit");
-  }
-  int32_t positions = tsr_model_config(opened)->max_positions;
-  if (positions > 0 && by->search.max_length > positions) {
-    by->search.max_length = positions;
-  }
-  return tsr_generate_check(opened, &by->search);
-}
-
-static tsr_status open_on(instance *by, const char *folder, const char *const *devices, int32_t n)
-{
-  const serve_settings *settings = by->settings;
-  const tsr_translator_options options = {TSR_SIZED(tsr_translator_options),
-                                          .n_devices = n,
-                                          .devices = devices,
-                                          .runtime = by->models->runtime,
-                                          .weights = settings->precision,
-                                          .batch = settings->batch,
-                                          .workers = settings->workers,
-                                          .queue = MOST_QUEUE};
-  return tsr_translator_open(folder, &options, &by->translator);
-}
-
-static int is_about_device(tsr_status status)
-{
-  return status == TSR_ERR_NO_DEVICE || status == TSR_ERR_DEVICE_LOST || status == TSR_ERR_DEVICE_MEMORY ||
-         status == TSR_ERR_NOT_FINITE || status == TSR_ERR_PLUGIN;
-}
-
-/* Where the devices that were asked for cannot be had: the CPU. */
-static tsr_status open_somewhere(instance *by, const char *folder, int only_asked)
-{
-  static const char *const others[] = {"cpu", "reference"};
-  tsr_status status = open_on(by, folder, by->settings->devices.values, by->settings->devices.n);
-  for (int i = 0; i < 2 && is_about_device(status) && !only_asked; i++) {
-    tsr_cli_warning("%s: %s; trying %s", folder, tsr_error_message(), others[i]);
-    status = open_on(by, folder, &others[i], 1);
-    atomic_store(&by->has_lost, status == TSR_OK);
-  }
-  return status;
-}
-
-static void free_instance(instance *by)
-{
-  if (by) {
-    tsr_translator_close(by->translator);
-    search_lists_finish(&by->lists);
-    free(by);
-  }
-}
-
-static tsr_status open_instance(models *m, model *of, const serve_settings *settings, int only_asked, instance **made)
-{
-  instance *by = calloc(1, sizeof *by);
-  *made = by;
-  if (!by) {
-    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of host memory");
-  }
-  by->models = m;
-  by->model = of;
-  by->bytes = of->bytes;
-  by->settings = settings;
-  atomic_init(&by->references, 1);
-  tsr_status status = open_somewhere(by, of->folder, only_asked);
-  if (status == TSR_OK) {
-    status = choose_search(by);
-  }
-  if (status != TSR_OK) {
-    free_instance(by);
-    *made = NULL;
-  }
-  return status;
-}
-
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
 static void submit_to(instance *by, segment *s);
@@ -203,7 +107,18 @@ static double next_pause(model *of)
   return of->pause;
 }
 
-/* Its model gets another translator. */
+/* With the lock: devices of the model failed. They are tried again after a pause, which grows as long as they do not
+ * last. */
+static void note_failure(models *m, model *of)
+{
+  double now = clock_seconds();
+  m->statistics.failures++;
+  of->pause = now - of->lost_at > 2.0 * longest_pause ? 0.0 : of->pause;
+  of->lost_at = now;
+  of->retry_at = now + next_pause(of);
+}
+
+/* Its model gets another translator: at once on other devices. */
 static void lose(instance *by, const char *message)
 {
   if (atomic_exchange(&by->is_lost, 1)) {
@@ -211,15 +126,11 @@ static void lose(instance *by, const char *message)
   }
   models *m = by->models;
   pthread_mutex_lock(&m->lock);
-  m->statistics.failures++;
   model *of = by->model;
   if (of) {
-    double now = clock_seconds();
-    of->pause = now - of->lost_at > 2.0 * longest_pause ? 0.0 : of->pause;
-    of->lost_at = now;
-    of->retry_at = now + of->pause;
-    next_pause(of);
-    tsr_cli_warning("%s: %s; it is opened again", of->name, message);
+    note_failure(m, of);
+    of->is_avoiding = 1;
+    tsr_cli_warning("%s: %s; going on with another device", of->name, message);
     retire(of);
   }
   pthread_mutex_unlock(&m->lock);
@@ -234,11 +145,8 @@ static void on_answer(void *user, uint64_t ticket, const tsr_translation *answer
   s->by = NULL;
   s->ticket = 0;
   pthread_mutex_unlock(s->lock);
-  if (answer->n_restarts > 0 && !atomic_exchange(&by->has_lost, 1)) {
-    pthread_mutex_lock(&by->models->lock);
-    by->models->statistics.failures++;
-    pthread_cond_signal(&by->models->work);
-    pthread_mutex_unlock(&by->models->lock);
+  if (answer->n_restarts > 0) {
+    atomic_store(&by->has_restarted, 1); /* a thread finds out why */
   }
   tsr_status status = answer->status;
   if (status == TSR_OK) {
@@ -247,7 +155,7 @@ static void on_answer(void *user, uint64_t ticket, const tsr_translation *answer
     finish(s, SEGMENT_LATE, NULL);
   } else if (status == TSR_ERR_CANCELLED) {
     try_again(s); /* unless it was asked for, the translator is being closed */
-  } else if (is_about_device(status) && !answer->is_about_text) {
+  } else if (instance_is_about_device(status) && !answer->is_about_text) {
     lose(by, answer->message);
     try_again(s);
   } else {
@@ -394,7 +302,7 @@ static int close_one(models *m)
   tsr_translator_measure(by->translator, &last);
   last.waiting = last.running = 0;
   last.devices = last.workers = 0;
-  free_instance(by);
+  instance_free(by);
   pthread_mutex_lock(&m->lock);
   add_statistics(&m->statistics.translators, &last);
   return 1;
@@ -408,7 +316,7 @@ static void make_room(models *m, const model *but, int64_t bytes)
     int64_t open = 0;
     model *oldest = NULL;
     for (model *one = m->all; one; one = one->after) {
-      open += one->open ? one->open->bytes : 0;
+      open += one->open || (one->is_opening && one != but) ? one->bytes : 0;
       if (one->open && one != but && (!oldest || one->used < oldest->used)) {
         oldest = one;
       }
@@ -419,6 +327,16 @@ static void make_room(models *m, const model *but, int64_t bytes)
     retire(oldest);
     m->statistics.evicted++;
   }
+}
+
+/* With the lock. */
+static void take_instance(models *m, model *of, instance *by)
+{
+  by->models = m;
+  by->model = of;
+  by->bytes = of->bytes;
+  of->open = by;
+  m->looked_at = 0.0; /* the devices have changed */
 }
 
 static segment *take_waiting(model *of)
@@ -438,17 +356,24 @@ static void open_model(models *m, model *of)
   while (close_one(m)) {
   }
   const serve_settings *settings = m->settings;
+  char lost[DEVICE_NAME_ROOM];
+  strcpy(lost, of->lost);
+  int where = of->is_avoiding && clock_seconds() < of->retry_at ? INSTANCE_OTHERS : INSTANCE_SOMEWHERE;
   pthread_mutex_unlock(&m->lock);
-  tsr_status status = open_instance(m, of, settings, 0, &by);
+  tsr_status status = instance_open(of->folder, settings, m->runtime, where, &by);
+  if (status == TSR_OK && lost[0] && !instance_uses(by, lost)) {
+    atomic_store(&by->has_lost, 1);
+  }
   char *problem = status == TSR_OK ? NULL : strdup(tsr_error_message());
-  int is_lasting = status != TSR_OK && !is_about_device(status);
+  int is_lasting = status != TSR_OK && !instance_is_about_device(status);
   pthread_mutex_lock(&m->lock);
   of->is_opening = 0;
+  of->is_avoiding = 0;
   free(of->problem);
   of->problem = problem;
   segment *waiting = NULL;
   if (status == TSR_OK) {
-    of->open = by;
+    take_instance(m, of, by);
     of->is_given_up = 0;
     of->used = clock_seconds();
     m->statistics.opened++;
@@ -456,10 +381,13 @@ static void open_model(models *m, model *of)
     for (segment *s = waiting; s; s = s->next) {
       hold(by);
     }
-    of->retry_at = atomic_load(&by->has_lost) ? clock_seconds() + next_pause(of) : 0.0;
+    if (!atomic_load(&by->has_lost)) {
+      of->lost[0] = '\0';
+    } else if (where == INSTANCE_SOMEWHERE) {
+      note_failure(m, of);
+    }
   } else {
-    m->statistics.failures++;
-    of->retry_at = clock_seconds() + next_pause(of);
+    note_failure(m, of);
     of->is_given_up = is_lasting;
     tsr_cli_error("%s cannot be opened: %s", of->folder, problem ? problem : tsr_status_name(status));
     waiting = is_lasting ? take_waiting(of) : NULL;
@@ -486,8 +414,14 @@ static void open_better(models *m, model *of)
   of->is_opening = 1;
   of->references++;
   const serve_settings *settings = m->settings;
+  char lost[DEVICE_NAME_ROOM];
+  strcpy(lost, of->lost);
   pthread_mutex_unlock(&m->lock);
-  tsr_status status = open_instance(m, of, settings, 1, &by);
+  tsr_status status = instance_open(of->folder, settings, m->runtime, INSTANCE_ASKED, &by);
+  if (status == TSR_OK && lost[0] && !instance_uses(by, lost)) { /* auto has taken another one again */
+    instance_free(by);
+    status = TSR_ERR_NO_DEVICE;
+  }
   pthread_mutex_lock(&m->lock);
   of->is_opening = 0;
   of->references--;
@@ -497,8 +431,65 @@ static void open_better(models *m, model *of)
   }
   tsr_cli_warning("%s: its device is there again", of->name);
   retire(of);
-  of->open = by;
-  of->retry_at = clock_seconds() + next_pause(of);
+  take_instance(m, of, by);
+  of->lost[0] = '\0';
+}
+
+/* With the lock, which is given up meanwhile: texts had to begin anew. That may have been for memory alone, which the
+ * translator has seen to; else it goes on without a device. */
+static void find_failure(models *m, model *of)
+{
+  instance *by = of->open;
+  char lost[DEVICE_NAME_ROOM];
+  atomic_store(&by->has_restarted, 0);
+  if (atomic_load(&by->has_lost)) {
+    return;
+  }
+  hold(by);
+  of->references++;
+  pthread_mutex_unlock(&m->lock);
+  int has_failed = instance_failed_device(by, lost);
+  pthread_mutex_lock(&m->lock);
+  if (has_failed && of->open == by && !atomic_exchange(&by->has_lost, 1)) {
+    note_failure(m, of);
+    strcpy(of->lost, lost);
+  }
+  of->references--;
+  release_locked(by);
+}
+
+/* With the lock, which is given up meanwhile. */
+static void look_at_devices(models *m)
+{
+  device_list found = {.n = 0};
+  instance *list = NULL;
+  m->is_looking = 1;
+  for (model *of = m->all; of; of = of->after) {
+    if (of->open) {
+      hold(of->open);
+      of->open->looked_at = list;
+      list = of->open;
+      strcpy(list->lost, of->lost);
+    }
+  }
+  pthread_mutex_unlock(&m->lock);
+  for (const instance *by = list; by; by = by->looked_at) {
+    devices_note(&found, by->translator);
+  }
+  for (const instance *by = list; by; by = by->looked_at) {
+    if (atomic_load(&by->has_lost)) {
+      devices_note_lost(&found, by->lost, by->settings);
+    }
+  }
+  pthread_mutex_lock(&m->lock);
+  while (list) {
+    instance *by = list;
+    list = by->looked_at;
+    release_locked(by);
+  }
+  m->devices = found;
+  m->looked_at = clock_seconds();
+  m->is_looking = 0;
 }
 
 /* With the lock, which is given up meanwhile: texts that have waited too long, or that nobody waits for. */
@@ -562,18 +553,25 @@ static int work_once(models *m)
         return 1;
       }
     }
-    if (of->first && !of->open && now >= of->retry_at) {
+    if (of->is_opening) {
+      continue;
+    }
+    if (of->first && !of->open && (of->is_avoiding || now >= of->retry_at)) {
       open_model(m, of);
       return 1;
     }
-    if (of->open && atomic_load(&of->open->has_lost) && now >= of->retry_at) {
-      if (of->retry_at <= 0.0) { /* it has just been lost */
-        of->retry_at = now + next_pause(of);
-      } else {
-        open_better(m, of);
-        return 1;
-      }
+    if (of->open && atomic_load(&of->open->has_restarted)) {
+      find_failure(m, of);
+      return 1;
     }
+    if (of->open && atomic_load(&of->open->has_lost) && now >= of->retry_at) {
+      open_better(m, of);
+      return 1;
+    }
+  }
+  if (!m->is_looking && now - m->looked_at > look_pause) {
+    look_at_devices(m);
+    return 1;
   }
   return 0;
 }
@@ -603,8 +601,10 @@ models *models_create(tsr_runtime *runtime)
   m->runtime = runtime;
   pthread_mutex_init(&m->lock, NULL);
   clock_condition(&m->work);
-  m->has_thread = pthread_create(&m->thread, NULL, run, m) == 0;
-  if (!m->has_thread) {
+  while (m->n_threads < OPENERS && pthread_create(&m->threads[m->n_threads], NULL, run, m) == 0) {
+    m->n_threads++;
+  }
+  if (m->n_threads < OPENERS) {
     models_destroy(m);
     return NULL;
   }
@@ -708,12 +708,12 @@ void models_destroy(models *m)
   if (!m) {
     return;
   }
-  if (m->has_thread) {
-    pthread_mutex_lock(&m->lock);
-    m->is_stopping = 1;
-    pthread_cond_signal(&m->work);
-    pthread_mutex_unlock(&m->lock);
-    pthread_join(m->thread, NULL);
+  pthread_mutex_lock(&m->lock);
+  m->is_stopping = 1;
+  pthread_cond_broadcast(&m->work);
+  pthread_mutex_unlock(&m->lock);
+  for (int32_t i = 0; i < m->n_threads; i++) {
+    pthread_join(m->threads[i], NULL);
   }
   pthread_mutex_lock(&m->lock);
   release_set(m, m->set);
@@ -757,4 +757,11 @@ json_t *models_describe(models *m)
   }
   pthread_mutex_unlock(&m->lock);
   return list;
+}
+
+void models_devices(models *m, device_list *devices)
+{
+  pthread_mutex_lock(&m->lock);
+  *devices = m->devices;
+  pthread_mutex_unlock(&m->lock);
 }

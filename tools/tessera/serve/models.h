@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Model folders: which directions they have, and the translators that are open. A model is opened when it is first
- * asked for, by a thread of this file; texts wait meanwhile.
+ * asked for, by one of a few threads of this file; texts wait meanwhile.
  */
 #ifndef TESSERA_SERVE_MODELS_H
 #define TESSERA_SERVE_MODELS_H
@@ -38,7 +38,7 @@ typedef struct route {
   } hops[ROUTE_HOPS];
 } route;
 
-/* Starts the thread. Loads no model. NULL: memory ran out. */
+/* Starts the threads. Loads no model. NULL: memory ran out. */
 models *models_create(tsr_runtime *runtime);
 
 /* Looks through the folder for models, and takes what it finds for the set that requests get from now on; what was
@@ -46,7 +46,7 @@ models *models_create(tsr_runtime *runtime);
  * any model it goes on. */
 int models_read(models *m, const serve_config *config);
 
-/* Ends the thread and closes all translators. No segment is in hand. Takes NULL. */
+/* Ends the threads and closes all translators. No segment is in hand. Takes NULL. */
 void models_destroy(models *m);
 
 /* The set of now; it and its models live until models_release. */
@@ -133,5 +133,9 @@ typedef struct models_statistics {
   tsr_translator_statistics translators;
 } models_statistics;
 void models_measure(models *m, models_statistics *statistics);
+
+/* The devices of open translators, and those that were asked for and failed; not older than a few seconds. */
+typedef struct device_list device_list;
+void models_devices(models *m, device_list *devices);
 
 #endif

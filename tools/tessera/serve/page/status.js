@@ -155,7 +155,8 @@ function drawTables() {
   const devices = state.status?.devices || [];
   const models = state.status?.models || [];
   table('devices', ['device', 'state', 'memory'], devices.map(one => row([
-    one.name, one.lost ? tag('lost', 'bad') : tag('works', 'good'), bytes(one.bytes),
+    one.kind ? `${one.name} (${one.kind})` : one.name,
+    one.lost ? tag('lost', 'bad') : tag('works', 'good'), bytes(one.bytes),
   ])));
   table('models', ['model', 'state', 'memory'], models.map(one => row([
     one.name, MODEL_TAGS[one.state] ? tag(...MODEL_TAGS[one.state]) : tag('closed', ''), bytes(one.bytes),

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Devices of the server are lost while many clients have requests in flight. Usage: test_lost.py PROGRAM MODELS [TEST]
+
+FAILING_DEVICE is the folder of the backend `failing`, BACKENDS those that take its place. CARD, if it is set, is a
+command that runs the server on an imitated card, whose faults CARD_FAULT plants (tests/card)."""
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.request
+
+from test_serve import MODELS, Server
+
+CLIENTS = 12
+
+
+def sentences():
+    with open(os.path.join(MODELS, "demo-model", "sample.en"), encoding="utf-8") as file:
+        return [line.strip() for line in file][:12]
+
+
+def translate(server, lines):
+    status, got, _ = server.ask("POST", "/translate", {"q": lines, "source": "en", "target": "fr"})
+    return status, got["translatedText"] if status == 200 else got
+
+
+def stream(server, lines):
+    """The text of a stream: that of its pieces has to be that of its end."""
+    body = {"q": "\n".join(lines), "source": "en", "target": "fr"}
+    status, got, _ = server.ask("POST", "/translate/stream", body)
+    events = [e.split("\n") for e in got.strip().split("\n\n")] if status == 200 else []
+    pieces = "".join(json.loads(e[0][6:])["text"] for e in events if len(e) == 1)
+    if not events or events[-1][0] != "event: done":
+        return status, got
+    whole = json.loads(events[-1][1][6:])["translatedText"]
+    return status, whole.split("\n") if whole == pieces else [whole, pieces]
+
+
+def document(server, lines):
+    part = "".join(f'--x\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n{value}\r\n'
+                   for name, more, value in [("file", '; filename="a.txt"', "\n".join(lines) + "\n"),
+                                             ("source", "", "en"), ("target", "", "fr")]) + "--x--\r\n"
+    status, got, _ = server.ask("POST", "/translate_file", part, "multipart/form-data; boundary=x")
+    if status != 200:
+        return status, got
+    with urllib.request.urlopen(got["translatedFileUrl"], timeout=60) as answer:
+        return status, answer.read().decode().splitlines()
+
+
+class Load:
+    """Clients that ask without a pause, in all ways in turn, and compare."""
+
+    def __init__(self, server, expected):
+        self.server, self.expected, self.wrong, self.n = server, expected, [], 0
+        self.lock, self.stop = threading.Lock(), threading.Event()
+        files = server.ask("GET", "/frontend/settings")[1]["supportedFilesFormat"]
+        self.ways = [translate, stream] + ([document] if files else [])
+        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(CLIENTS)]
+
+    def run(self, number):
+        lines = list(self.expected)
+        while not self.stop.is_set():
+            way = self.ways[number % len(self.ways)]
+            asked = [lines[(number + i) % len(lines)] for i in range(1 + number % 3)]
+            number += 1
+            try:
+                status, got = way(self.server, asked)
+                good = status == 200 and got == [self.expected[one] for one in asked]
+            except (OSError, ValueError) as error:
+                good, status, got = False, 0, repr(error)
+            with self.lock:
+                self.n += 1
+                if not good:
+                    self.wrong.append((way.__name__, asked, status, got))
+
+    def __enter__(self):
+        for one in self.threads:
+            one.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        for one in self.threads:
+            one.join()
+
+
+class Lost(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.gone = os.path.join(self.folder.name, "gone")
+
+    def wait(self, what, is_there, seconds=120):
+        end = time.monotonic() + seconds
+        while not is_there():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.05)
+
+    def start(self, device, **environment):
+        path = os.environ["FAILING_DEVICE"] + ":" + os.environ["BACKENDS"]
+        server = Server("--max-length", "24", "--beam", "1", device=device,
+                        environment={"TESSERA_BACKEND_PATH": path, "TESSERA_FAILING_WHILE": self.gone, **environment})
+        self.addCleanup(server.__exit__)
+        return server
+
+    def answers(self, server):
+        lines = sentences()
+        status, got = translate(server, lines)
+        self.assertEqual(status, 200, got)
+        self.assertEqual(len(set(got)), len(lines), got)
+        return dict(zip(lines, got))
+
+    def conclude(self, server, load):
+        self.assertEqual(load.wrong, [], server.log())
+        self.assertEqual(server.end(), 0, server.log())
+
+    def devices(self, server):
+        return {one["name"]: one for one in server.ask("GET", "/status")[1]["devices"]}
+
+    def lose_and_find(self, device):
+        server = self.start(device)
+        expected = self.answers(server)
+        self.wait("the device is told", lambda: self.devices(server).get("failing:0"))
+        self.assertFalse(self.devices(server)["failing:0"]["lost"])
+        self.assertEqual(self.devices(server)["failing:0"]["kind"], "discrete GPU")
+        with Load(server, expected) as load:
+            self.wait("requests in flight", lambda: server.metric("tessera_running") > 1)
+            with open(self.gone, "w", encoding="ascii"):
+                pass
+            self.wait("the loss is told", lambda: self.devices(server).get("failing:0", {}).get("lost"))
+            before = load.n
+            self.wait("another device goes on", lambda: load.n > before + 3 * CLIENTS)
+            reference = self.devices(server)["reference:0"]
+            self.assertEqual((reference["lost"], reference["models"]), (False, 1))
+            self.wait("it is tried again", lambda: len(self.tries()) >= 3)
+            pauses = [b - a for a, b in zip(self.tries(), self.tries()[1:])]
+            for i, pause in enumerate(pauses): # of 2, 4 .. seconds, at least
+                self.assertGreater(pause, 2.0**(i + 1) - 0.1, pauses)
+            os.remove(self.gone)
+            self.wait("it is found again", lambda: "is there again" in server.log())
+            self.wait("and told", lambda: not self.devices(server)["failing:0"]["lost"])
+            before = load.n
+            self.wait("and used", lambda: load.n > before + CLIENTS)
+        self.assertGreater(self.devices(server)["failing:0"]["bytes"], 0)
+        self.conclude(server, load)
+
+    def tries(self):
+        with open(self.gone, encoding="ascii") as file:
+            return [float(line) for line in file]
+
+    def test_a_device_that_was_asked_for(self):
+        self.lose_and_find("failing")
+
+    def test_a_device_that_auto_took(self):
+        self.lose_and_find("auto")
+
+    def test_one_of_two_devices(self):
+        self.lose_and_find("failing,reference")
+
+    def test_again_and_again(self):
+        """Lost in the middle of work, and there when it is opened anew."""
+        server = self.start("failing")
+        expected = self.answers(server)
+        self.assertEqual(server.end(), 0)
+        server = self.start("failing", TESSERA_FAILING_RUNS="150")
+        with Load(server, expected) as load:
+            self.wait("lost several times", lambda: server.metric("tessera_failures_total") >= 2)
+        self.conclude(server, load)
+        self.assertIn("the device stopped answering", server.log())
+
+    def test_not_there_at_the_start(self):
+        with open(self.gone, "w", encoding="ascii"):
+            pass
+        server = self.start("failing")
+        expected = self.answers(server)
+        self.assertTrue(self.devices(server)["failing:0"]["lost"])
+        with Load(server, expected) as load:
+            os.remove(self.gone)
+            self.wait("it is found", lambda: "is there again" in server.log())
+        self.conclude(server, load)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[3:])
