@@ -58,11 +58,11 @@ static const char usage_more[] = "\n"
                                  "  --version  print the version\n"
                                  "  --help     print this text\n"
                                  "\n"
-                                 "`tessera help COMMAND` and `tessera COMMAND --help` tell about one command.\n"
+                                 "`tessera help COMMAND` and `tessera COMMAND --help` explain one command.\n"
                                  "\n"
-                                 "Devices are named BACKEND:INDEX (vulkan:0, reference); `auto` takes the best one.\n"
+                                 "Devices are named BACKEND:INDEX (vulkan:0, reference); `auto` chooses the best one.\n"
                                  "\n"
-                                 "Environment (`tessera help environment` tells of more):\n";
+                                 "Environment (`tessera help environment` lists more):\n";
 
 /* By their numbers: TSR_EXIT_* */
 static const char *const exit_codes[] = {
@@ -194,9 +194,7 @@ static int run_help(void *opaque)
 
 static const tsr_option help_rows[] = {
     {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(help_request, as_json), .low = 1,
-     .help =
-         "print all that help texts say as one JSON object: commands, each with its options, environment, exit codes "
-         "and operators"},
+     .help = "print all help as one JSON object: commands with their options, environment, exit codes and operators"},
     {NULL},
 };
 
@@ -208,13 +206,13 @@ static const tsr_operand help_operands[] = {
 
 static const tsr_command command_help = {
     .name = "help",
-    .summary = "print this text, or with a command's name its own",
+    .summary = "print this text, or the text of one command",
     .usage = "[COMMAND]\n"
              "environment\n"
              "operators\n"
              "--json",
-    .intro = "Tells about all commands, or about one: `tessera help translate`, `tessera help bench ops`; or about the "
-             "environment variables that the project reads; or about the operators that programs are made of.",
+    .intro = "Explains all commands, or one: `tessera help translate`, `tessera help bench ops`; or the environment "
+             "variables that the project reads; or the operators that programs are made of.",
     .options = &help_options,
     .operands = help_operands,
     .session_size = sizeof(help_request),

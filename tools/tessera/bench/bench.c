@@ -385,8 +385,8 @@ static const tsr_option rows[] = {
      .preset = "1"},
     {"beam", "N,..", TSR_OPTION_INTEGER, FIELD(beams), 1, 64, .is_list = 1,
      .help = "hypotheses of generate; 1 is greedy search", .preset = "1"},
-    {"sentences", "N", TSR_OPTION_INTEGER, FIELD(sentences), 1, 1 << 20, .help = "handed over in one call of generate",
-     .otherwise = "as many as the batch"},
+    {"sentences", "N", TSR_OPTION_INTEGER, FIELD(sentences), 1, 1 << 20,
+     .help = "sentences that one call of generate gets", .otherwise = "as many as the batch"},
     {"workers", "N,..", TSR_OPTION_INTEGER, FIELD(workers), 1, 1024, .is_list = 1,
      .help = "batches that generate computes side by side, each on a thread",
      .otherwise = "as the library decides; the table tells what it chose"},
@@ -417,16 +417,15 @@ const tsr_command tsr_command_bench = {
     .summary = "measure speed: of a model, of the machine, of translating from start to end",
     .usage = "--model FOLDER [OPTION]...\n"
              "--transformer-base [OPTION]...",
-    .intro =
-        "The first two measure a model on sentences of fixed lengths. The others, each of which tells more with "
-        "--help: operators; what the machine itself reaches; the program measured from outside, to its end or to "
-        "its first token; training steps; two files that --json wrote.\n"
-        "\n"
-        "Lists such as 1,32 stand for several configurations; every combination is measured. Each has a process of "
-        "its own that stays until the end, and they take turns in each repeat. So each holds the model's weights at "
-        "the same time as the others.",
+    .intro = "The first two forms measure a model on sentences of fixed lengths. The others have a help text each. "
+             "They measure operators; the machine itself; the program from outside, to its end or to its first token; "
+             "and training steps; or they compare two files that --json wrote.\n"
+             "\n"
+             "Lists such as 1,32 stand for several configurations; every combination is measured. Each configuration "
+             "has a process of its own, which stays until the end, and the processes take turns. So all of them hold "
+             "the model's weights at the same time.",
     .options = &options,
-    .notes = "Tokens per second count what is generated (generate), read (encode) or given (decode).",
+    .notes = "Tokens per second count the tokens that are generated (generate), read (encode) or given (decode).",
     .commands = commands,
     .session_size = sizeof(request),
     .initial = &initial,

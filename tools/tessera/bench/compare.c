@@ -314,9 +314,9 @@ static void finish(void *state)
 
 static const tsr_option rows[] = {
     {"fail-below", "R", TSR_OPTION_NUMBER, TSR_FIELD(session, options.fail_below), 0, 1e6,
-     .help = "exit code 1 if something is less than R times as fast, beyond noise, or is missing"},
+     .help = "end with exit code 1 if something is missing, or is less than R times as fast, beyond noise"},
     {"changed", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, options.changed), .low = 1,
-     .help = "only what is beyond noise, or missing"},
+     .help = "print only what is beyond noise, or missing"},
     {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, options.as_json), .low = 1,
      .help = "print one JSON object a line"},
     {NULL},
@@ -334,11 +334,10 @@ const tsr_command bench_compare = {
     .parent = "bench",
     .usage = "OLD NEW [OPTION]...",
     .intro =
-        "Compares two files of lines as `tessera bench ... --json` prints them: for each measured number of a line "
-        "that both have, the medians and how many times as fast NEW is (above 1: faster). A difference is marked "
-        "(faster, slower) where it is beyond noise: the two ranges from min to max have nothing in common. Lines "
-        "belong together if they tell of the same shape, device and so on. A number that OLD has and NEW lacks, "
-        "alone or with its line, is told as missing.",
+        "Compares two files of lines as `tessera bench ... --json` prints them: for each number that both measured, it "
+        "prints the medians and how many times as fast NEW is (above 1: faster). A difference is marked (faster, "
+        "slower) if it is beyond noise: if the two ranges from min to max do not overlap. Lines belong together if "
+        "they have the same shape, device and so on. A number that only OLD has is shown as missing.",
     .options = &options,
     .operands = operands,
     .missing = "two files are needed",

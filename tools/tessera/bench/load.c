@@ -30,10 +30,10 @@ enum { LOAD_FILE, LOAD_LONE, LOAD_CLOSED, LOAD_STATIC, LOAD_RATE, N_LOADS };
 
 static const tsr_choice loads[] = {
     [LOAD_FILE] = {"file", "all at once"},
-    [LOAD_LONE] = {"lone", "one after the other, the first 200 of them"},
-    [LOAD_CLOSED] = {"closed", "from all threads, each of which submits the next when it has its answer"},
-    [LOAD_STATIC] = {"static", "likewise, and no text joins a batch that is running"},
-    [LOAD_RATE] = {"rate", "at random times, --rate texts a second, whether others have their answers or not"},
+    [LOAD_LONE] = {"lone", "one after the other, the first 200 only"},
+    [LOAD_CLOSED] = {"closed", "from all threads; each submits its next text when it has the answer to the last"},
+    [LOAD_STATIC] = {"static", "as closed, but no text joins a running batch"},
+    [LOAD_RATE] = {"rate", "at random times, --rate texts a second, even if earlier texts have no answer yet"},
     {NULL},
 };
 
@@ -606,14 +606,14 @@ static const tsr_option rows[] = {
      .help = "--load file --load closed"},
     {"rate", "R", TSR_OPTION_NUMBER, FIELD(rate), 1e-3, 1e9, .help = "texts a second of the load `rate`",
      .otherwise = "half of what the closed loop reached"},
-    {"threads", "N", TSR_OPTION_INTEGER, FIELD(threads), 1, 4096, .help = "that submit", .preset = "64"},
-    {"texts", "N", TSR_OPTION_INTEGER, FIELD(most_texts), 1, INT32_MAX, .help = "of the file at most",
+    {"threads", "N", TSR_OPTION_INTEGER, FIELD(threads), 1, 4096, .help = "threads that submit texts", .preset = "64"},
+    {"texts", "N", TSR_OPTION_INTEGER, FIELD(most_texts), 1, INT32_MAX, .help = "maximum texts of the file",
      .preset = "10000"},
     {"batch", "N", TSR_OPTION_INTEGER, FIELD(batch), 1, 1024, .help = "texts computed at once",
      .otherwise = "32, and fewer with a wide beam on a CPU"},
     {"workers", "N", TSR_OPTION_INTEGER, FIELD(workers), 1, 1024, .help = "batches computed side by side",
      .otherwise = "as many as the device executes side by side"},
-    {"precision", "P", TSR_OPTION_PRECISION, FIELD(precision), .help = "of the weights, as `translate` has it"},
+    {"precision", "P", TSR_OPTION_PRECISION, FIELD(precision), .help = "type of the weights, as for `translate`"},
     {.table = &search_options, .offset = offsetof(session, options.search)},
     {"repeat", "R", TSR_OPTION_INTEGER, FIELD(repeat), 1, BENCH_REPEATS, .preset = "3",
      .help = "rounds, after one to warm up"},
@@ -631,14 +631,14 @@ const tsr_command bench_load = {
     .name = "load",
     .parent = "bench",
     .usage = "--model FOLDER [OPTION]... [FILE]",
-    .intro =
-        "Measures a model as a service uses it: many threads submit the sentences of FILE (or of standard input) one "
-        "by one, in random order, and share batches (tessera/translator.h). Beside it the whole file at once, in the "
-        "same run.\n"
-        "\n"
-        "Prints texts and tokens per second, the texts that a step computes on average, the part of the texts that "
-        "joined a batch which was running, and how long texts waited for their search and for their answer: the "
-        "median, the 95th and the 99th percentile. At a rate, a text's time counts from when it was to be submitted.",
+    .intro = "Measures a model as a service uses it: many threads submit the sentences of FILE (or of standard input) "
+             "one by one, in random order, and share batches (tessera/translator.h). For comparison, the same run also "
+             "translates the whole file at once.\n"
+             "\n"
+             "Prints texts and tokens per second, the texts that a step computes on average, the share of the texts "
+             "that joined a running batch, and how long texts waited for their search and for their answer: the "
+             "median, the 95th and the 99th percentile. With the load `rate`, a text's time counts from the moment "
+             "when it should have been submitted.",
     .options = &options,
     .operands = operands,
     .takes = "one file",

@@ -466,19 +466,20 @@ static int run(void *opaque)
 
 static const tsr_option rows[] = {
     BENCH_DEVICES(request),
-    {"no-device", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, no_device), .low = 1, .help = "the machine alone"},
+    {"no-device", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, no_device), .low = 1, .help = "measure only the machine"},
     {"no-blas", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, no_blas), .low = 1,
-     .help = "no BLAS; else libopenblas.so.0, or libblas.so.3 where that is not installed"},
-    BENCH_PRECISIONS(request, .help = "of b on the devices: f32, f16, bf16, int8", .preset = "f32"),
+     .help = "use no BLAS; otherwise libopenblas.so.0, or libblas.so.3 if that is not installed"},
+    BENCH_PRECISIONS(request, .help = "type of b on the devices: f32, f16, bf16, int8", .preset = "f32"),
     BENCH_THREADS(request, .help = "threads of the BLAS and of the devices", .otherwise = "1 and all processors"),
     {"product", "P,..", TSR_OPTION_TEXT, TSR_FIELD(request, product_names), .is_list = 1,
-     .help = "MxNxK, or BxMxNxK for a batch of B, and letters: b lies as [N, K], as models store weights, with n as "
-             "[K, N]; a lies as [M, K], with t as [K, M]; b is constant, with v it may change from run to run, as in "
-             "training; s: another b each time, so that none is in a cache",
+     .help = "MxNxK, or BxMxNxK for a batch of B, followed by letters. n: b is stored as [K, N]; without n as [N, K], "
+             "as models store weights. t: a is stored as [K, M]; without t as [M, K]. v: b may change from run to run, "
+             "as in training; without v it is constant. s: another b each time, so that none is in a cache",
      .preset = default_products},
     {"memory", "MB", TSR_OPTION_INTEGER, TSR_FIELD(request, megabytes), 1, 1 << 20,
-     .help = "read at a time, and taken by all b of a stream. Should be several times the largest cache",
-     .otherwise = "1024, or less where that would be more than a third of the memory, counting all who take turns"},
+     .help =
+         "megabytes read at a time, and taken by all b of a product with s; should be several times the largest cache",
+     .otherwise = "1024, or less if the processes that take turns would need more than a third of the memory together"},
     BENCH_REPEAT(request, "7",
                  .help = "samples of each, after one to warm up; a sample is the mean over rounds of at least 0.02 s "
                          "together"),
@@ -493,12 +494,12 @@ const tsr_command bench_machine = {
     .parent = "bench",
     .usage = "[OPTION]...",
     .intro = "Measures how fast memory is read, and products y [M, N] = a [M, K] @ b in f32 through a BLAS library and "
-             "through Tessera's devices, taking turns. Tells what part of the BLAS' speed, and what part of the "
-             "memory's, a device reaches with the same number of threads.",
+             "through Tessera's devices, taking turns. Prints what share of the BLAS' speed, and of the memory's, a "
+             "device reaches with the same number of threads.",
     .options = &options,
-    .notes = "The BLAS runs at its best: with OMP_WAIT_POLICY=passive, and with the kernels that are the fastest of "
-             "those that OpenBLAS has for this processor, whatever the environment says (an OpenBLAS older than the "
-             "processor chooses slow ones). Devices are left as the environment has them.",
+    .notes = "The BLAS runs at its best: with OMP_WAIT_POLICY=passive, and with the fastest kernels that OpenBLAS has "
+             "for this processor, whatever the environment says (an OpenBLAS older than the processor chooses slow "
+             "ones). Devices follow the environment.",
     .session_size = sizeof(request),
     .check = check,
     .run = run,

@@ -385,24 +385,24 @@ static const tsr_option rows[] = {
     {"op", "O,..", TSR_OPTION_TEXT, FIELD(which.ops), .is_list = 1, .repeats = 1, .help = "these operators",
      .otherwise = "all"},
     {"shapes", "S,..", TSR_OPTION_TEXT, FIELD(which.shapes), .is_list = 1,
-     .help = "these shapes instead of the usual ones, for the operators that have as many extents; all listed below"},
-    BENCH_PRECISIONS_AT(request, which.precisions,
-                        .help =
-                            "of the matrices, and of attention's keys and values: f32, f16, bf16, int8 (matrices "
-                            "alone). With f16 and bf16 what they are multiplied with may be rounded to the same type, "
-                            "as in a model of that precision",
-                        .preset = "f32"),
-    {"large", NULL, TSR_OPTION_FLAG, FIELD(which.large), .low = 1,
-     .help = "the usual shapes that take seconds on a CPU, too"},
-    {"variant", "V,..", TSR_OPTION_VARIANT, FIELD(variants), .is_list = 1, .repeats = 1,
      .help =
-         "variants of kernels (`tessera devices --variants` lists them), each forced in turn wherever it can be had; "
-         "which variant was taken is told",
+         "these shapes instead of the usual ones, for the operators with as many extents; all shapes are listed below"},
+    BENCH_PRECISIONS_AT(
+        request, which.precisions,
+        .help =
+            "type of the matrices, and of attention's keys and values: f32, f16, bf16, int8 (matrices only). With f16 "
+            "and bf16, what is multiplied with them may be rounded to the same type, as in a model of that precision",
+        .preset = "f32"),
+    {"large", NULL, TSR_OPTION_FLAG, FIELD(which.large), .low = 1,
+     .help = "also measure the usual shapes that take seconds on a CPU"},
+    {"variant", "V,..", TSR_OPTION_VARIANT, FIELD(variants), .is_list = 1, .repeats = 1,
+     .help = "variants of kernels (`tessera devices --variants` lists them), each forced in turn wherever it exists; "
+             "the output names the variant that was used",
      .otherwise = "the device's choice"},
     {"dry", NULL, TSR_OPTION_FLAG, FIELD(dry), .low = 1,
-     .help = "compile, run nothing, and tell what memory a program takes besides its operands and its result"},
+     .help = "compile, run nothing, and print how much memory a program takes besides its operands and its result"},
     {"no-roofline", NULL, TSR_OPTION_FLAG, FIELD(no_roofline), .low = 1,
-     .help = "without the large copy and the large product"},
+     .help = "do not measure the large copy and the large product"},
     {"threads", "N", TSR_OPTION_INTEGER, FIELD(threads), 1, 1024, .help = "threads of the devices, as TESSERA_THREADS",
      .otherwise = "as they decide"},
     BENCH_REPEAT(request, "9",
@@ -419,16 +419,16 @@ const tsr_command bench_ops = {
     .parent = "bench",
     .usage = "[OPTION]...",
     .intro =
-        "Measures operators at given shapes, devices taking turns. Each is a program of its own (single us: handing "
-        "it over and waiting are included), and many times in one program, each waiting for the one before, as "
-        "within a model (each us). By the host's clock and, where the device has times, by its own. GFLOP/s and "
-        "GB/s are those of the long program by the clock that shows less (times between small lines may themselves "
-        "cost more than the lines); beside them stands what part that is of what the same device reached in the "
-        "same run in a large product (of the same type) and in a large copy.",
+        "Measures operators at given shapes; devices take turns. Each operator is measured twice: alone in a program "
+        "(single us: submitting and waiting are included), and many times in one program, each waiting for the one "
+        "before, as within a model (each us). Times are by the host's clock and, if the device measures time, by its "
+        "own. GFLOP/s and GB/s are those of the long program, by the clock that shows less time (measuring between "
+        "small lines may itself cost more than the lines). The percentages beside them compare with a large product "
+        "(of the same type) and with a large copy on the same device, in the same run.",
     .options = &options,
     .print_notes = bench_print_operators,
-    .notes = "Rounds of the long program read other operands each, up to 64 MiB of them. An operator that the device "
-             "lacks is told as not supported.",
+    .notes = "Each round of the long program reads other operands, up to 64 MiB of them. An operator that the device "
+             "lacks is shown as not supported.",
     .session_size = sizeof(request),
     .check = check,
     .run = run,

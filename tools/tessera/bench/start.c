@@ -209,7 +209,8 @@ static int run(void *opaque)
 static const tsr_option rows[] = {
     {"model", "FOLDER", TSR_OPTION_FOLDER, TSR_FIELD(request, model), .help = "the model"},
     BENCH_DEVICES(request),
-    BENCH_PRECISIONS(request, .help = "of the weights: f32, f16, bf16, int8", .otherwise = "as in the model's file"),
+    BENCH_PRECISIONS(request, .help = "type of the weights: f32, f16, bf16, int8",
+                     .otherwise = "as in the model's file"),
     BENCH_REPEAT(request, "5", .help = "samples of each"),
     BENCH_JSON(request, "print one JSON object a line"),
     {NULL},
@@ -224,11 +225,10 @@ const tsr_command bench_start = {
     .parent = "bench",
     .usage = "--model FOLDER [OPTION]... FILE",
     .intro =
-        "Runs `tessera translate` on the first line of FILE as a process of its own, for one token, and measures "
-        "from outside how long that takes to come: opening the device, reading the model, compiling included. Cold: "
-        "nothing compiled by an earlier run is found, neither by the Vulkan backend nor by a Mesa driver, because "
-        "both keep it in a new and empty folder (XDG_CACHE_HOME, MESA_SHADER_CACHE_DIR); warm: once more with that "
-        "folder. Files are in the system's cache in both.",
+        "Runs `tessera translate` on the first line of FILE as a process of its own, for one token, and measures from "
+        "outside how long that token takes, including opening the device, reading the model and compiling. Cold: the "
+        "Vulkan backend and Mesa's drivers have a new and empty folder for compiled kernels (XDG_CACHE_HOME, "
+        "MESA_SHADER_CACHE_DIR). Warm: they have the folder of the cold run. In both, files are in the system's cache.",
     .options = &options,
     .operands = operands,
     .missing = bench_missing_file,

@@ -231,10 +231,11 @@ static const tsr_option rows[] = {
     BENCH_DEVICES(request),
     {"beam", "N,..", TSR_OPTION_INTEGER, TSR_FIELD(request, beams), 1, 64, .is_list = 1,
      .help = "hypotheses of the search", .preset = "1,4"},
-    BENCH_PRECISIONS(request, .help = "of the weights: f32, f16, bf16, int8", .otherwise = "as in the model's file"),
+    BENCH_PRECISIONS(request, .help = "type of the weights: f32, f16, bf16, int8",
+                     .otherwise = "as in the model's file"),
     BENCH_THREADS(request, .help = "threads of the device, as TESSERA_THREADS", .otherwise = "as it decides"),
     {"batch", "N", TSR_OPTION_INTEGER, TSR_FIELD(request, batch), 1, 1024, .help = "sentences computed at once",
-     .otherwise = "as `tessera translate` has it"},
+     .otherwise = "as in `tessera translate`"},
     BENCH_REPEAT(request, "5", .help = "runs of each, after one to warm up"),
     BENCH_JSON(request, "print one JSON object a line"),
     {NULL},
@@ -248,12 +249,11 @@ const tsr_command bench_translate = {
     .name = "translate",
     .parent = "bench",
     .usage = "--model FOLDER [OPTION]... FILE",
-    .intro =
-        "Runs `tessera translate` on the sentences of FILE as a process of its own, and measures it from outside: "
-        "the time from its start to its end, its peak memory; and, with the first line of FILE alone, the time from "
-        "its start to its first translated sentence.\n"
-        "\n"
-        "Lists such as 1,4 stand for several configurations; every combination is measured, in turns.",
+    .intro = "Runs `tessera translate` on the sentences of FILE as a process of its own, and measures from outside the "
+             "time from its start to its end, and its peak memory. With only the first line of FILE, it measures the "
+             "time from the start to the translation.\n"
+             "\n"
+             "Lists such as 1,4 stand for several configurations; every combination is measured, and they take turns.",
     .options = &options,
     .operands = operands,
     .missing = bench_missing_file,

@@ -377,9 +377,8 @@ static const tsr_choice kinds[] = {TSR_CLI_KIND_CHOICES, {NULL}};
 static const tsr_option rows[] = {
     {"devices", "A,B", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1, .help = "the two devices"},
     {"tolerance", "T", TSR_OPTION_NUMBER, FIELD(tolerance), 0, 1e9, .help = "largest error of a line allowed",
-     .otherwise =
-         "1e-4; with --precision f16 0.002 and with bf16 0.016, two units in the last place of keys and values "
-         "that are kept so"},
+     .otherwise = "1e-4; with --precision f16 0.002 and with bf16 0.016, two units in the last place of keys and "
+                  "values of that type"},
     {"seed", "N", TSR_OPTION_INTEGER, FIELD(seed), 0, (double)INT64_MAX, .help = "of the random tokens", .preset = "1"},
     {"strict", NULL, TSR_OPTION_FLAG, FIELD(strict), .low = 1,
      .help = "refuse to run operators on another device than the ones named"},
@@ -396,17 +395,16 @@ static const request initial = {.tolerance = -1.0};
 
 const tsr_command tsr_command_compare = {
     .name = "compare",
-    .summary = "run a model on two devices and find the first line whose results part",
+    .summary = "run a model on two devices and find the first line whose results differ",
     .usage = "MODEL --devices A,B [OPTION]...",
-    .intro =
-        "Runs the programs of a model on two devices with the same random tokens and states, every result kept, and "
-        "compares line by line. Where the results of a line part, the first such line is shown: its operator, where "
-        "it comes from, the shapes of its operands and the error. The error of a line is its largest difference, "
-        "divided by its largest magnitude on A.",
+    .intro = "Runs the programs of a model on two devices with the same random tokens and states, keeps every result, "
+             "and compares line by line. If results differ, it shows the first line that does: its operator, its place "
+             "in the model, the shapes of its operands and the error. The error of a line is its largest difference, "
+             "divided by its largest magnitude on A.",
     .options = &options,
     .operands = operands,
     .missing = "one model's folder is needed",
-    .notes = "Exit code: 0 if the devices agree; 1 if they part; others as in `tessera help`.",
+    .notes = "Exit code: 0 if the devices agree; 1 if they differ; others as in `tessera help`.",
     .session_size = sizeof(request),
     .initial = &initial,
     .check = check,

@@ -245,11 +245,10 @@ const tsr_command tsr_command_devices = {
     .name = "devices",
     .summary = "list the devices that were found, and why a backend did not load",
     .usage = "[--json | --names | --variants]",
-    .intro =
-        "Lists the devices that were found, with their limits and capabilities, then what was tried and did not "
-        "work, and tells which device `auto` takes. A device's name is what --device and TESSERA_DEVICE want. "
-        "`auto` prefers a discrete GPU, then an integrated one, then a virtual one, then a CPU, then the reference; "
-        "a GPU interface executed by a CPU is taken only by name.",
+    .intro = "Lists the devices that were found, with their limits and capabilities, and what was tried but did not "
+             "work, and marks the device that `auto` chooses. --device and TESSERA_DEVICE take the name of a device. "
+             "`auto` prefers a discrete GPU, then an integrated one, then a virtual one, then a CPU, then the "
+             "reference; a GPU interface executed by a CPU is used only if it is named.",
     .options = &options,
     .notes = "Exit code: 0; 4 if there is no device at all.",
     .session_size = sizeof(request),

@@ -180,14 +180,14 @@ static void print_formats(FILE *out)
 
 static const tsr_option rows[] = {
     {"model", "FOLDER", TSR_OPTION_FOLDER, FIELD(translator.model),
-     .help = "the model: config.json, model.safetensors, its tokenizer's files"},
+     .help = "the model: a folder with config.json, model.safetensors and the tokenizer's files"},
     {.table = &translator_options, .offset = offsetof(session, options.translator)},
-    {"format", "NAME", TSR_OPTION_TEXT, FIELD(format), .help = "what the file is: html, docx ...",
-     .otherwise = "what its name's ending says"},
+    {"format", "NAME", TSR_OPTION_TEXT, FIELD(format), .help = "the kind of file: html, docx ...",
+     .otherwise = "what the ending of its name says"},
     {"paragraphs", NULL, TSR_OPTION_FLAG, FIELD(paragraphs), .low = 1,
-     .help = "translate whole paragraphs, for a model that was trained on such; else sentence by sentence"},
+     .help = "translate whole paragraphs, for a model that was trained on paragraphs, instead of sentence by sentence"},
     {"max-unpacked", "MIB", TSR_OPTION_INTEGER, FIELD(max_unpacked), 1, 1 << 20, .preset = "256",
-     .help = "refuse a file that is larger when it is unpacked"},
+     .help = "refuse a file that is larger than this when it is unpacked"},
     {NULL},
 };
 
@@ -202,10 +202,9 @@ const tsr_command tsr_command_document = {
     .name = "document",
     .summary = TSR_DOCUMENT_SUMMARY,
     .usage = "--model FOLDER [OPTION]... IN OUT",
-    .intro =
-        "Translates the text of a file, and keeps its structure and styles: each tag or format goes with the words "
-        "that were made from those it had. `-` is standard input or output; the first needs --format. OUT is written "
-        "when the whole is translated.",
+    .intro = "Translates the text of a file, and keeps its structure and styles: each tag or format encloses the words "
+             "that were made from those it enclosed. `-` is standard input or output; standard input needs --format. "
+             "OUT is written after the whole file is translated.",
     .options = &options,
     .operands = operands,
     .missing = "takes a file to read and one to write",

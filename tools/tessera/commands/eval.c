@@ -354,26 +354,27 @@ static void finish(void *opaque)
 
 static const tsr_option rows[] = {
     {"source", "FILE", TSR_OPTION_FILE, FIELD(source),
-     .help = "sentences to translate; - is standard input. With --hypothesis: what was translated, for --analysis"},
+     .help = "sentences to translate; - is standard input. With --hypothesis: the sentences that were translated, for "
+             "--analysis"},
     {"hypothesis", "FILE", TSR_OPTION_FILE, FIELD(hypotheses), .repeats = 1,
-     .help = "translations; - is standard input. Several: they are compared"},
+     .help = "translations; - is standard input. Several files are compared with each other"},
     {"reference", "FILE", TSR_OPTION_FILE, FIELD(references), .repeats = 1,
-     .help = "what they should be. Several: BLEU and chrF against all of them"},
+     .help = "the reference translations. With several files, BLEU and chrF are against all of them"},
     {"compare", "A,B,...", TSR_OPTION_TEXT, FIELD(compare), .is_list = 1,
-     .help = "translates in several ways, side by side: greedy, beam4, beam4:0.6 (with a length penalty); their "
-             "scores, time and speed, and the sentences on which they differ"},
+     .help = "translate in several ways: greedy, beam4, beam4:0.6 (with a length penalty); print their scores, time "
+             "and speed side by side, and the sentences on which they differ"},
     {"analysis", NULL, TSR_OPTION_FLAG, FIELD(analysis), .low = 1,
-     .help = "also tells: scores by length, repetitions, outputs that were cut or copied or are far too short or long, "
-             "and the worst sentences by sentence BLEU (effective order, exponential smoothing: sacreBLEU's "
-             "sentence_bleu)"},
+     .help =
+         "also print scores by length, repetitions, outputs that were cut or copied or are far too short or long, and "
+         "the worst sentences by sentence BLEU (effective order, exponential smoothing: sacreBLEU's sentence_bleu)"},
     {"html", "FILE", TSR_OPTION_FILE, FIELD(html),
-     .help = "the analysis as a page that needs no other, its table to be sorted"},
-    {"worst", "N", TSR_OPTION_INTEGER, FIELD(worst), 1, INT32_MAX, .help = "sentences that are listed",
+     .help = "write the analysis as one HTML page, with a table that can be sorted"},
+    {"worst", "N", TSR_OPTION_INTEGER, FIELD(worst), 1, INT32_MAX, .help = "number of sentences that are listed",
      .otherwise = "20; in the page: 2000"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
-     .help = "print one JSON object: bleu, chrf, signature, and what they consist of"},
+     .help = "print one JSON object: bleu, chrf, signature, and their parts"},
     {"timings", NULL, TSR_OPTION_FLAG, FIELD(timings), .low = 1,
-     .help = "print on stderr what loading and translating took"},
+     .help = "print on stderr how long loading and translating took"},
     {.table = &translator_options, .offset = offsetof(session, options.translator)},
     {NULL},
 };
@@ -389,16 +390,16 @@ const tsr_command tsr_command_eval = {
     .summary = "score translations against a reference: BLEU and chrF",
     .usage = "MODEL --source FILE --reference FILE... [OPTION]...\n"
              "--hypothesis FILE... --reference FILE... [OPTION]...",
-    .intro = "Translates the source with the model in the folder MODEL, or takes the translations in the file of "
-             "hypotheses, and prints how near they are to the reference: BLEU and chrF, as sacreBLEU 2 computes them. "
-             "The version in the signature is that of this program.\n"
+    .intro = "Translates the source with the model in the folder MODEL, or reads translations from a file, and prints "
+             "how close they are to the reference: BLEU and chrF, as sacreBLEU 2 computes them. The version in the "
+             "signature is this program's.\n"
              "\n"
-             "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. A source of "
-             "tab-separated columns, or XML, holds the reference, too: --reference is left out then.",
+             "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. If the source is a "
+             "file of tab-separated columns, or XML, it holds the reference, too; leave --reference out then.",
     .options = &options,
     .operands = operands,
     .takes = "one model",
-    .notes = "With --analysis, --html or --compare all sentences are kept in memory, else a thousand.",
+    .notes = "With --analysis, --html or --compare all sentences are kept in memory, otherwise a thousand at a time.",
     .examples = "tessera eval tools/demo-model --source test.en --reference test.fr --beam 4\n"
                 "tessera eval tools/demo-model --source test.en --reference test.fr --compare greedy,beam4\n"
                 "tessera eval --hypothesis output.fr --reference newstest2014-fren-ref.fr.sgm",

@@ -319,8 +319,8 @@ const tsr_command tsr_command_info = {
     .summary = "print a model's configuration and its parameters by module",
     .usage = "MODEL [OPTION]...",
     .intro = "Prints the configuration that a model's folder holds, and how many parameters each of its modules has. "
-             "config.json is enough; weights need not be there. Layers that count the same as the one before are one "
-             "line.",
+             "config.json is enough; weights are not needed. A layer with the same counts as the one before is not "
+             "printed again.",
     .options = &options,
     .operands = operands,
     .missing = "one model's folder is needed",

@@ -350,7 +350,7 @@ static void finish(void *opaque)
 
 static const tsr_option rows[] = {
     {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, as_json), .low = 1,
-     .help = "print one JSON object, which has the times of every label, too"},
+     .help = "print one JSON object, which also has the times of every label"},
     {.table = &translator_options, .offset = offsetof(session, settings)},
     {NULL},
 };
@@ -364,12 +364,11 @@ static const tsr_operand operands[] = {
 
 const tsr_command tsr_command_profile = {
     .name = "profile",
-    .summary = "tell what takes how long while a file is translated, and how much memory",
+    .summary = "measure where time and memory go while a file is translated",
     .usage = "MODEL FILE [OPTION]...",
-    .intro =
-        "Translates FILE, one batch at a time, and prints what that took: by part, from tokenization to search, by "
-        "operator, with the arithmetic and the memory traffic that were achieved, and the peak of memory. Loading "
-        "the model is told apart. Keeping times makes a device somewhat slower.",
+    .intro = "Translates FILE, one batch at a time, and prints how long that took: by part, from tokenization to "
+             "search; and by operator, with the arithmetic and the memory traffic that were achieved. It also prints "
+             "the peak of memory, and separately the time to load the model. Measuring makes a device somewhat slower.",
     .options = &options,
     .operands = operands,
     .missing = "a model's folder and a file of sentences are needed",

@@ -405,9 +405,8 @@ static const tsr_option rows[] = {
     {"recompute", NULL, TSR_OPTION_FLAG, FIELD(recompute), .low = 1,
      .help = "in training, compute once more what is within a layer, instead of keeping it"},
     {"device", "D", TSR_OPTION_DEVICE, FIELD(device),
-     .help =
-         "for each line, how many kernels device D is told to start and how many of them wait for all before, and the "
-         "bytes of weights, and of all else, that it reads and writes; nothing is run"},
+     .help = "for each line, print how many kernels device D has to start, how many of them wait for all earlier ones, "
+             "and how many bytes of weights and of other data they read and write; nothing is run"},
     {"profile", "D", TSR_OPTION_DEVICE, FIELD(profiled),
      .help =
          "run each program on device D with random input, and print the microseconds that each line took (the least "
@@ -424,13 +423,13 @@ const tsr_command tsr_command_program = {
     .name = "program",
     .summary = "print the programs that a model consists of",
     .usage = "MODEL [OPTION]...",
-    .intro = "Prints the programs that a model's folder stands for, one operator a line, and what their memory plan "
-             "saves against one buffer per temporary tensor. Weights are not needed, unless a device is named. With a "
-             "precision of 16 bits, keys and values are shown as a GPU keeps them that reads and writes 16 bits; with "
-             "--device or --profile, as that device does.\n"
+    .intro = "Prints the programs that a model consists of, one operator a line, and how much memory their plan saves "
+             "compared with one buffer for each temporary tensor. Weights are not needed, unless a device is named. "
+             "With a precision of 16 bits, keys and values have the type in which a GPU with 16-bit storage keeps "
+             "them; with --device or --profile, the type in which that device keeps them.\n"
              "\n"
-             "Kinds that are shown only when they are named: train, a step of training, and train-gradients, one that "
-             "hands the gradients out; there, --precision is the type in which products read the matrices.",
+             "Two kinds are shown only if --kind names them: train, a training step, and train-gradients, a training "
+             "step that outputs the gradients. For these, --precision is the type in which products read the matrices.",
     .options = &options,
     .operands = operands,
     .missing = "one model's folder is needed",

@@ -250,14 +250,14 @@ static void finish(void *opaque)
   }
 
 static const tsr_option rows[] = {
-    {"source", "FILE", TSR_OPTION_FILE, FIELD(source), .help = "what was translated; - is standard input"},
+    {"source", "FILE", TSR_OPTION_FILE, FIELD(source),
+     .help = "the sentences that were translated; - is standard input"},
     {"target", "FILE", TSR_OPTION_FILE, FIELD(target), .help = "the translations"},
     {"tokens", NULL, TSR_OPTION_FLAG, FIELD(tokens), .low = 1,
-     .help = "print after another tab each token, '=' and its log-probability"},
+     .help = "also print, after another tab, each token, '=' and its log-probability"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
-     .help =
-         "print one JSON object a line: line, sum, score, ids, and with --tokens tokens and log_probabilities; then "
-         "one of all: sentences, tokens, sum, perplexity"},
+     .help = "print one JSON object a line: line, sum, score, ids, and with --tokens tokens and log_probabilities; "
+             "then one object for all: sentences, tokens, sum, perplexity"},
     {.name = "length-penalty",
      .table = &translator_options,
      .offset = offsetof(session, options.translator),
@@ -280,16 +280,15 @@ static const tsr_operand operands[] = {
 
 const tsr_command tsr_command_score = {
     .name = "score",
-    .summary = "tell how probable a model finds given translations",
+    .summary = "print how probable a model finds given translations",
     .usage = "MODEL --source FILE [--target FILE] [OPTION]...",
     .intro =
-        "Prints for each sentence pair, in a line, the sum of the log-probabilities that the model gives to the "
-        "tokens of the translation, the end of the sentence included, and a tab and that sum divided by the number "
-        "of tokens to the power of the length penalty. The perplexity of all tokens is told at the end, on "
-        "stderr.\n"
+        "Prints one line for each sentence pair: the sum of the log-probabilities that the model gives to the tokens "
+        "of the translation (the end of the sentence included), a tab, and that sum divided by the number of tokens to "
+        "the power of the length penalty. At the end it prints the perplexity of all tokens on stderr.\n"
         "\n"
-        "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. A source of "
-        "tab-separated columns, or XML, holds the translations, too: --target is left out then.",
+        "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. If the source is a file "
+        "of tab-separated columns, or XML, it holds the translations, too; leave --target out then.",
     .options = &options,
     .operands = operands,
     .missing = "the model is missing",

@@ -214,20 +214,20 @@ static void finish(void *opaque)
 
 static const tsr_option rows[] = {
     {"decode", NULL, TSR_OPTION_FLAG, FIELD(decode), .low = 1,
-     .help =
-         "the reverse: read ids, which stand behind the last tab of each line, and print their text. An id that is no "
-         "token is reported on stderr, and the exit code is 3"},
+     .help = "the reverse: read ids, which follow the last tab of each line, and print their text. An id that is not a "
+             "token is reported on stderr, and the exit code is 3"},
     {"target", NULL, TSR_OPTION_FLAG, FIELD(side), .low = TARGET,
-     .help = "texts of the target side, as the model is trained to write them", .otherwise = "of the source side"},
+     .help = "tokenize texts of the target side, as the model is trained to write them",
+     .otherwise = "of the source side"},
     {"source-lang", "CODE", TSR_OPTION_LANGUAGE, FIELD(language[SOURCE]),
      .help = "the language of source texts (mBART, M2M100, NLLB): fra_Latn, fr_XX, fr"},
     {"target-lang", "CODE", TSR_OPTION_LANGUAGE, FIELD(language[TARGET]),
-     .help = "the language of target texts (these, and multilingual Marian models)"},
+     .help = "the language of target texts (the same models, and multilingual Marian models)"},
     {"languages", NULL, TSR_OPTION_FLAG, FIELD(languages), .low = 1,
      .help = "print the codes of the tokenizer's languages instead"},
     {"kind", "NAME", TSR_OPTION_TEXT, FIELD(kind),
-     .help = "the kind of tokenizer, where the folder does not tell it: marian, t5, pegasus, mbart, mbart50, m2m100, "
-             "nllb, bart, fast"},
+     .help = "the kind of tokenizer, if the folder does not say it: marian, t5, pegasus, mbart, mbart50, m2m100, nllb, "
+             "bart, fast"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
      .help = "print one JSON object a line: line, text, tokens, ids"},
     {NULL},
@@ -242,11 +242,11 @@ static const tsr_operand operands[] = {
 
 const tsr_command tsr_command_tokenize = {
     .name = "tokenize",
-    .summary = "show the tokens of a text and their ids, and the text of ids",
+    .summary = "show the tokens of a text and their ids, or the text of ids",
     .usage = "MODEL [OPTION]... [FILE]",
-    .intro = "Reads text from FILE or standard input, one sentence a line, and prints for each line its tokens, a tab, "
-             "and their ids, as the model in the folder MODEL reads them. The folder may hold no more than the "
-             "tokenizer's files.",
+    .intro =
+        "Reads text from FILE or standard input, one sentence a line, and prints for each line its tokens, a tab, and "
+        "their ids, as the model in the folder MODEL reads them. A folder with only the tokenizer's files is enough.",
     .options = &options,
     .operands = operands,
     .missing = "the model's folder is missing",

@@ -268,9 +268,8 @@ const tsr_command tsr_command_trace = {
     .summary = "show how large the numbers are after each layer and norm",
     .usage = "MODEL SENTENCE [OPTION]...",
     .intro =
-        "Prints the mean, the standard deviation and the largest magnitude of what flows through the model after "
-        "every layer, every norm, and every sum of a sublayer with what goes around it, while it reads SENTENCE and "
-        "writes its translation.",
+        "Prints the mean, the standard deviation and the largest magnitude of the model's hidden states after every "
+        "layer, every norm and every residual sum, while the model reads SENTENCE and writes its translation.",
     .options = &options,
     .operands = operands,
     .missing = "a model's folder and one sentence are needed",

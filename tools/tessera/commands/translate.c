@@ -194,20 +194,20 @@ static void finish(void *opaque)
 
 static const tsr_option rows[] = {
     {"model", "FOLDER", TSR_OPTION_FOLDER, FIELD(translator.model),
-     .help = "the model: config.json, model.safetensors, its tokenizer's files; or a folder of CTranslate2, or a "
-             "package of Argos"},
+     .help = "the model: a folder with config.json, model.safetensors and the tokenizer's files; or a folder of "
+             "CTranslate2, or a package of Argos"},
     {.table = &translator_options, .offset = offsetof(session, options.translator)},
     {"n-best", "N", TSR_OPTION_INTEGER, FIELD(translator.n_best), 1, 256,
-     .help = "print the N best hypotheses of each sentence, or so many samples, a line each: the sentence's line "
-             "number, a tab, the score, a tab, the text"},
+     .help = "print the N best hypotheses of each sentence (or N samples), one a line: the sentence's line number, a "
+             "tab, the score, a tab, the text"},
     {"scores", NULL, TSR_OPTION_FLAG, FIELD(translator.scores), .low = 1,
      .help = "print each translation's score and a tab before it"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
-     .help = "print one JSON object a line: line, source, translation, score (of greedy search and samples with "
+     .help = "print one JSON object a line: line, source, translation, score (greedy search and sampling need "
              "--scores), ids; rank with --n-best"},
     {.table = &decoding_options, .offset = offsetof(session, options.decoding)},
     {"timings", NULL, TSR_OPTION_FLAG, FIELD(timings), .low = 1,
-     .help = "print on stderr what loading and translating took"},
+     .help = "print on stderr how long loading and translating took"},
     {NULL},
 };
 
@@ -221,11 +221,10 @@ const tsr_command tsr_command_translate = {
     .name = "translate",
     .summary = "translate text, one sentence a line",
     .usage = "--model FOLDER [OPTION]... [FILE]",
-    .intro =
-        "Reads sentences from FILE or standard input, one a line, and prints their translations in the same order, "
-        "as many lines as there are: one that is empty, or blank, gives an empty line. Bytes that are no UTF-8 are "
-        "read as U+FFFD; a byte order mark at the beginning is left out; lines end with LF, CR LF or the end of "
-        "the file.",
+    .intro = "Reads sentences from FILE or standard input, one a line, and prints their translations in the same "
+             "order. The output has as many lines as the input: an empty or blank line gives an empty line. Bytes that "
+             "are not UTF-8 are read as U+FFFD. A byte order mark at the beginning is dropped. Lines end with LF, CR "
+             "LF or the end of the file.",
     .options = &options,
     .operands = operands,
     .takes = "one file",

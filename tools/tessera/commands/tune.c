@@ -403,10 +403,10 @@ static const tsr_option rows[] = {
     {"beam", "N", TSR_OPTION_INTEGER, FIELD(beam), 1, 64, .help = "hypotheses of a sentence", .preset = "4"},
     {"length", "L", TSR_OPTION_INTEGER, FIELD(length), 1, 1 << 16, .help = "tokens of a sentence", .preset = "32"},
     {"runs", "R", TSR_OPTION_INTEGER, FIELD(runs), 1, 1000,
-     .help = "of each program with each variant, of which the fastest counts", .preset = "5"},
+     .help = "runs of each program with each variant; the fastest run counts", .preset = "5"},
     {"gain", "G", TSR_OPTION_NUMBER, FIELD(gain), 0, 90,
      .help = "percent by which a variant must beat what the rules choose", .preset = "5"},
-    {"dry-run", NULL, TSR_OPTION_FLAG, FIELD(dry_run), .low = 1, .help = "measure and print, keep nothing"},
+    {"dry-run", NULL, TSR_OPTION_FLAG, FIELD(dry_run), .low = 1, .help = "measure and print, remember nothing"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print one JSON object a class"},
     {NULL},
 };
@@ -417,13 +417,12 @@ static const request initial = {.precisions = {.n = 1}};
 
 const tsr_command tsr_command_tune = {
     .name = "tune",
-    .summary = "find the fastest kernels on a device, and keep which they are",
+    .summary = "find the fastest kernels on a device, and remember which they are",
     .usage = "MODEL [OPTION]...",
-    .intro =
-        "Backends have several kernels for one operator and choose by rules. This runs a model's programs on a "
-        "device with each of these variants in turn, and keeps which is the fastest for each class of shapes (extents "
-        "count as the power of two that they do not exceed). Whoever opens the device later takes those, until its "
-        "driver changes.",
+    .intro = "A backend has several kernels for one operator, its variants, and chooses by rules. This command runs a "
+             "model's programs on a device with each variant in turn, and remembers which one is the fastest for each "
+             "class of shapes (extents are rounded up to a power of two). Programs that open the device later use "
+             "these variants, until its driver changes.",
     .options = &options,
     .operands = operands,
     .missing = "one model's folder is needed",

@@ -222,22 +222,22 @@ static const tsr_choice models[] = {{"unigram"}, {"bpe"}, {NULL}};
 static const tsr_option rows[] = {
     {"source", "FILE", TSR_OPTION_FILE, FIELD(files.source), .help = "sentences, one a line; or WMT's SGM or XML"},
     {"target", "FILE", TSR_OPTION_FILE, FIELD(files.target),
-     .help = "their translations; without it FILE of --source has both: TSV or XML"},
-    {"out", "FOLDER", TSR_OPTION_FOLDER, FIELD(out), .help = "where to write; made if it is missing"},
+     .help = "their translations; without --target, the file of --source has both (TSV or XML)"},
+    {"out", "FOLDER", TSR_OPTION_FOLDER, FIELD(out), .help = "where to write; the folder is created if it is missing"},
     {"size", "N", TSR_OPTION_INTEGER, FIELD(training.size), 8, 1000000,
-     .help = "pieces, </s> and <unk> among them; <pad> is one more token", .preset = "5000"},
+     .help = "number of pieces, </s> and <unk> included; <pad> is one more token", .preset = "5000"},
     {"separate", NULL, TSR_OPTION_FLAG, FIELD(separate), .low = 1,
-     .help = "a vocabulary for each language, of that size, instead of one for both"},
+     .help = "make a vocabulary of that size for each language, instead of one for both"},
     {"model", "M", TSR_OPTION_CHOICE, FIELD(training.model), .choices = models, .help = "how pieces are found",
      .preset = "unigram"},
     {"character-coverage", "X", TSR_OPTION_NUMBER, FIELD(training.coverage), 0.98, 1, .shows_range = 1,
-     .help = "part of the text whose characters get pieces (the rarest ones become <unk>)", .preset = "0.9995"},
+     .help = "share of the text's characters that get pieces (the rarest characters become <unk>)", .preset = "0.9995"},
     {"byte-fallback", NULL, TSR_OPTION_FLAG, FIELD(training.byte_fallback), .low = 1,
-     .help = "spell such characters by pieces for their bytes instead"},
+     .help = "spell the rarest characters with pieces for their bytes, instead of <unk>"},
     {"input-size", "N", TSR_OPTION_INTEGER, FIELD(training.input_size), 0, INT32_MAX,
-     .help = "sentences looked at, a sample of all, which is held in memory; 0: all", .preset = "2000000"},
+     .help = "sentences to learn from: a sample of all, which is held in memory; 0: all", .preset = "2000000"},
     {"verbose", NULL, TSR_OPTION_FLAG, FIELD(training.verbose), .low = 1,
-     .help = "print what SentencePiece tells about its work"},
+     .help = "print what SentencePiece reports about its work"},
     {NULL},
 };
 
@@ -247,9 +247,8 @@ const tsr_command tsr_command_vocab = {
     .name = "vocab",
     .summary = "learn from sentence pairs how to cut text into pieces",
     .usage = "--source FILE [--target FILE] --out FOLDER [OPTION]...",
-    .intro =
-        "Trains SentencePiece on sentence pairs and writes what a model's folder needs of a tokenizer: source.spm, "
-        "target.spm, vocab.json, tokenizer_config.json. The same text and options give the same files.",
+    .intro = "Trains SentencePiece on sentence pairs and writes the tokenizer's files of a model's folder: source.spm, "
+             "target.spm, vocab.json, tokenizer_config.json. The same text and options give the same files.",
     .options = &options,
     .examples = "tessera vocab --source train.en --target train.fr --out model --size 8000",
     .session_size = sizeof(settings),

@@ -332,7 +332,7 @@ static int check(void *opaque)
 
 static const tsr_option rows[] = {
     {"recorded", "F", TSR_OPTION_FOLDER, FIELD(recorded),
-     .help = "the folder of the recorded results, where it is not the model's"},
+     .help = "the folder of the recorded results, if it is not the model's"},
     {"device", "D", TSR_OPTION_DEVICE, FIELD(device), .help = "where to compute",
      .otherwise = "TESSERA_DEVICE, else auto"},
     {"tolerance", "T", TSR_OPTION_NUMBER, FIELD(tolerance), 0, 1e9,
@@ -358,14 +358,12 @@ const tsr_command tsr_command_golden = {
     .name = "golden",
     .summary = "compare a model with recorded results of the original code",
     .usage = "FOLDER [OPTION]...",
-    .intro =
-        "Runs the model of a folder of recorded results, and compares: the encoder's output and the logits "
-        "(only "
-        "where the masks are 1), hidden states and attention weights of each layer where they are recorded, and the "
-        "token ids and scores of each recorded search. The folder holds config.json, model.safetensors, golden.json "
-        "and golden.safetensors; if it holds train.safetensors, the loss, the gradients of all parameters (at most "
-        "1e-4 relative) and recorded training steps are compared too. Tensors of golden.safetensors whose names "
-        "begin with \"long.\" are a second batch.",
+    .intro = "Runs the model of a folder with recorded results, and compares with these: the encoder's output and the "
+             "logits (only where the masks are 1), hidden states and attention weights of each layer where they are "
+             "recorded, and the token ids and scores of each recorded search. The folder holds config.json, "
+             "model.safetensors, golden.json and golden.safetensors; if it holds train.safetensors, the loss, the "
+             "gradients of all parameters (at most 1e-4 relative) and recorded training steps are compared too. "
+             "Tensors of golden.safetensors whose names begin with \"long.\" are a second batch.",
     .options = &options,
     .operands = operands,
     .missing = "one folder of recorded results is needed",

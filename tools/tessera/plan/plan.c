@@ -418,9 +418,9 @@ static const tsr_option rows[] = {
     {"measure", "D", TSR_OPTION_DEVICE, FIELD(measured),
      .help = "instead of a prediction, measure device D, and print its description"},
     {"processor-time", NULL, TSR_OPTION_FLAG, FIELD(by_processor), .low = 1,
-     .help = "with --run and --measure: the time that this process had processors instead of the clock's, for a device "
-             "that is given one thread (TESSERA_THREADS, or LP_NUM_THREADS of Mesa's CPU driver) of a busy machine"},
-    {"statistics", NULL, TSR_OPTION_FLAG, FIELD(statistics), .low = 1, .help = "print the sums alone, no listing"},
+     .help = "with --run and --measure: count processor time instead of the clock's, for a device that has one thread "
+             "(TESSERA_THREADS, or LP_NUM_THREADS of Mesa's CPU driver) of a busy machine"},
+    {"statistics", NULL, TSR_OPTION_FLAG, FIELD(statistics), .low = 1, .help = "print only the sums, no listing"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print the predictions as one JSON object"},
     {NULL},
 };
@@ -434,15 +434,16 @@ const tsr_command tsr_command_plan = {
     .usage = "MODEL --device-json FILE [OPTION]...\n"
              "--product MxNxK --device-json FILE [OPTION]...\n"
              "--measure D",
-    .intro = "Predicts how long a model's programs take on a device that a JSON file describes by a few figures: "
-             "bandwidths, operations a second, latencies, and what the backend chooses its kernels by. For each line "
-             "of a program it prints the time and what bounds it: memory, the last cache (l2), operations, the "
-             "latency of stages, or too few workgroups. Weights are not needed, unless --run is given.\n"
-             "\n"
-             "The times are those of a program at full capacity, run again and again. The backend has to start on "
-             "this machine (for vulkan, any driver will do).\n"
-             "\n"
-             "--measure takes some seconds. Of a GPU it does not learn how many processors there are.",
+    .intro =
+        "Predicts how long a model's programs take on a device that a JSON file describes by a few figures: "
+        "bandwidths, operations a second, latencies, and the properties by which the backend chooses its kernels. For "
+        "each line of a program it prints the time and what bounds it: memory, the last cache (l2), operations, the "
+        "latency of stages, or too few workgroups. Weights are not needed, unless --run is given.\n"
+        "\n"
+        "The times are those of a program at full capacity, run again and again. The backend has to start on this "
+        "machine (for vulkan, any driver will do).\n"
+        "\n"
+        "--measure takes some seconds. It cannot find out how many processors a GPU has.",
     .options = &options,
     .operands = operands,
     .takes = "plan takes one model",

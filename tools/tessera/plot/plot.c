@@ -468,12 +468,12 @@ static int run(void *opaque)
 }
 
 static const tsr_option rows[] = {
-    {"out", "FILE", TSR_OPTION_FILE, TSR_FIELD(request, out), .help = "the page; needed for CSV files and several logs",
-     .otherwise = "FOLDER/curves.html"},
-    {"title", "TEXT", TSR_OPTION_TEXT, TSR_FIELD(request, title), .help = "above it",
+    {"out", "FILE", TSR_OPTION_FILE, TSR_FIELD(request, out),
+     .help = "the page; required for CSV files and several logs", .otherwise = "FOLDER/curves.html"},
+    {"title", "TEXT", TSR_OPTION_TEXT, TSR_FIELD(request, title), .help = "title of the page",
      .otherwise = "the names of the logs"},
     {"by-time", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, by_time), .low = 1,
-     .help = "against the time of training instead of steps, where the log has it"},
+     .help = "draw curves over the time of training instead of steps, if the log has times"},
     {NULL},
 };
 
@@ -488,11 +488,10 @@ const tsr_command tsr_command_plot = {
     .summary = "draw the curves of a training",
     .usage = "LOG... [OPTION]...",
     .intro =
-        "Draws the curves of one training or of several into one HTML file that needs no other: loss, validation, "
-        "learning rate, gradient norm, speed and, where they were logged, the statistics of the layers; with the best "
-        "of each validation, and the recipes, in which those keys are marked that differ. LOG is a model's folder that "
-        "`tessera train` wrote (its train/log.csv and train/recipe.yaml are read) or a CSV file whose first column is "
-        "`step`.",
+        "Draws the curves of one or several trainings into one HTML file that needs no other: loss, validation, "
+        "learning rate, gradient norm, speed and, if they were logged, the statistics of the layers. It marks the best "
+        "of each validation, and shows the recipes with the keys that differ. LOG is a model's folder that `tessera "
+        "train` wrote (its train/log.csv and train/recipe.yaml are read) or a CSV file whose first column is `step`.",
     .options = &options,
     .operands = operands,
     .session_size = sizeof(request),

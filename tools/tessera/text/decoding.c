@@ -30,46 +30,46 @@ static int take_heads(const tsr_option_given *given, char *text)
 
 static const tsr_option option_rows[] = {
     {"prefix", "TEXT", TSR_OPTION_TEXT, FIELD(prefix),
-     .help = "what every translation begins with; the model goes on from there. Best of whole words; of a sentence "
-             "that is split, only the first part begins so"},
+     .help = "what every translation begins with; the model goes on from there. Whole words work best. If a sentence "
+             "is split, only its first part begins so"},
     {"prefix-file", "FILE", TSR_OPTION_FILE, FIELD(prefix_file),
-     .help = "the same, another for each sentence: one a line, an empty line for none"},
+     .help = "the same, one for each sentence: one a line, an empty line for none"},
     {"alternatives", "N", TSR_OPTION_INTEGER, FIELD(alternatives), 2, 256,
-     .help = "print N translations of each sentence, which differ in the first token behind the prefix: the N most "
-             "probable there, best first, each of them continued; a line each, as --n-best prints them"},
+     .help = "print N translations of each sentence that differ in the first token after the prefix: the N most "
+             "probable tokens there, best first, each continued; one a line, as --n-best prints them"},
     {"stream", NULL, TSR_OPTION_FLAG, FIELD(stream), .low = 1,
-     .help = "print the text as it comes, one sentence after the other: words as greedy search or a draw completes "
-             "them; with a beam, those on which all hypotheses agree that can still win"},
+     .help = "print the text as it comes, one sentence after the other. Greedy search and sampling print each word "
+             "when it is complete; a beam prints a word when all hypotheses that can still win agree on it"},
     {"steps-per-submit", "N", TSR_OPTION_INTEGER, FIELD(steps_per_submit), 1, TSR_MAX_STEPS_PER_SUBMIT,
-     .help =
-         "greedy search on a GPU: give it N steps at once, and the next N before the first are read. A larger N helps "
-         "where a submit is expensive. Up to 2N - 1 steps behind a batch's last token are wasted",
-     .otherwise = "1; where a CPU executes the GPU's interface, each step is read before the next"},
+     .help = "greedy search on a GPU: submit N steps at once, and the next N before the first are read. A larger N "
+             "helps if a submit is expensive. Up to 2N - 1 steps after a batch's last token are wasted",
+     .otherwise = "1; if a CPU executes the GPU's interface, each step is read before the next is submitted"},
     {"attention", NULL, TSR_OPTION_FLAG, FIELD(attention), .low = 1,
-     .help = "with --json, tell also tokens, source_tokens and attention: a row for each token, how much it attended "
-             "to each source token (mean of the heads)"},
+     .help = "with --json, also print tokens, source_tokens and attention: for each token a row, which says how much "
+             "it attended to each source token (mean of the heads)"},
     {"alignment", NULL, TSR_OPTION_FLAG, FIELD(alignment), .low = 1,
-     .help =
-         "with --json, tell also tokens, source_tokens and alignment: for each token the number, from 0, of the "
-         "source token that it was made from, or null. Heads that find copied words where they came from are looked "
-         "for when the model is loaded, and --attention tells theirs"},
-    {"attention-layer", "N", TSR_OPTION_INTEGER, FIELD(attention_layer), 1, 1024, .help = "of the decoder, from 1",
-     .otherwise = "the last, or with --alignment the one that is found"},
+     .help = "with --json, also print tokens, source_tokens and alignment: for each token the number, from 0, of the "
+             "source token that it was made from, or null. When the model is loaded, Tessera looks for the heads that "
+             "best find where copied words came from; --attention then prints their attention"},
+    {"attention-layer", "N", TSR_OPTION_INTEGER, FIELD(attention_layer), 1, 1024,
+     .help = "layer of the decoder for --attention and --alignment, from 1",
+     .otherwise = "the last, or with --alignment the one that Tessera finds"},
     {"attention-heads", "LIST", TSR_OPTION_TEXT, FIELD(attention_heads), .take = take_heads,
-     .help = "those whose mean it is: numbers from 0 with commas between", .otherwise = "all, or those that are found"},
+     .help = "the heads whose mean is taken: numbers from 0, separated by commas",
+     .otherwise = "all, or with --alignment those that Tessera finds"},
     {"coverage-penalty", "X", TSR_OPTION_NUMBER, FIELD(coverage_penalty), 0, 100,
-     .help = "scores of finished hypotheses rise by X times the sum over the source's tokens of ln(min(1, attention "
-             "that they got)) (Wu et al. 2016)"},
+     .help = "add to the score of a finished hypothesis X times the sum of ln(min(1, attention that a token of the "
+             "source got)) over the source's tokens (Wu et al. 2016)"},
     {"replace-unknown", NULL, TSR_OPTION_FLAG, FIELD(replace_unknown), .low = 1,
-     .help = "write in the place of an unknown token the source's word that it attended to most"},
+     .help = "replace an unknown token by the source's word that it attended to most"},
     {"shortlist", "FILE", TSR_OPTION_FILE, FIELD(shortlist),
-     .help = "compute the probabilities of a few tokens alone: those that the file has for the tokens of a batch's "
-             "sentences, and the first ones. Lines are 'TARGET SOURCE PROBABILITY', with tokens of the vocabularies "
-             "(the lexical tables of Marian-NMT and fast_align), or words: source, tab, targets"},
+     .help = "compute the probabilities of a few tokens only: those that the file lists for the tokens of a batch's "
+             "sentences, and the first tokens of the vocabulary. Lines are 'TARGET SOURCE PROBABILITY', with tokens of "
+             "the vocabularies (the lexical tables of Marian-NMT and fast_align), or words: source, tab, targets"},
     {"shortlist-first", "N", TSR_OPTION_INTEGER, FIELD(shortlist_first), 1, INT32_MAX,
-     .help = "the N first tokens of the vocabulary are always there", .otherwise = "100"},
+     .help = "always include the first N tokens of the vocabulary", .otherwise = "100"},
     {"shortlist-best", "N", TSR_OPTION_INTEGER, FIELD(shortlist_best), 1, INT32_MAX,
-     .help = "targets of each source token at most, the most probable", .otherwise = "100"},
+     .help = "maximum targets of each source token, the most probable first", .otherwise = "100"},
     {NULL},
 };
 

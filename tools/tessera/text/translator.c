@@ -11,9 +11,9 @@
 #include "tools/tessera/options/options.h"
 
 static const tsr_choice long_inputs[] = {
-    {"cut", "its beginning is translated"},
-    {"split", "it is translated in parts, which end with a sentence, a clause or a word, and joined"},
-    {"error", "its line stays empty, and the exit code is 3"},
+    {"cut", "translate its beginning"},
+    {"split", "translate it in parts, which end with a sentence, a clause or a word, and join them"},
+    {"error", "leave its line empty, and end with exit code 3"},
     {NULL},
 };
 
@@ -29,24 +29,23 @@ static const tsr_option rows[N_TRANSLATOR_OPTIONS + 1] = {
      .otherwise = "32, and fewer with a wide beam on a CPU"},
     {"workers", "N", TSR_OPTION_INTEGER, FIELD(workers), 1, 1024, .shows_range = 1,
      .help = "batches computed side by side, each on a thread",
-     .otherwise = "as many as the device executes side by side, if there are sentences enough"},
+     .otherwise = "as many as the device executes side by side, if there are enough sentences"},
     {"precision", "P", TSR_OPTION_PRECISION, FIELD(weights),
-     .help =
-         "the type in which the device keeps the weights: f32; f16 or bf16 (a GPU may round what they are multiplied "
-         "with, too); int8 (a quarter of f32; products are computed in whole numbers)",
-     .otherwise = "as in the model's file; nothing else is rounded"},
+     .help = "the type in which the device keeps the weights: f32; f16 or bf16 (a GPU may also round what is "
+             "multiplied with them); int8 (a quarter of f32; products are computed in whole numbers)",
+     .otherwise = "as in the model's file, and nothing is rounded"},
     {"strict", NULL, TSR_OPTION_FLAG, FIELD(strict), .low = 1,
      .help = "fail where the device lacks an operator, instead of computing it on another device"},
     {"long-input", "HOW", TSR_OPTION_CHOICE, FIELD(long_input), .choices = long_inputs, .preset = "cut",
-     .help = "what becomes of a sentence with more tokens than the model has positions, told on stderr with its line"},
+     .help = "what to do with a sentence that has more tokens than the model has positions; a warning on stderr names "
+             "its line"},
     {"max-source", "N", TSR_OPTION_INTEGER, FIELD(max_source), 1, INT32_MAX,
-     .help = "tokens of a sentence at most, special tokens included, where the model has more positions, or no limit "
-             "(T5)"},
+     .help = "maximum tokens of a sentence, special tokens included, if the model has more positions or no limit (T5)"},
     {"source-lang", "CODE", TSR_OPTION_LANGUAGE, FIELD(source_language),
-     .help = "the language of the text, for models of many (mBART, M2M100, NLLB): fra_Latn, fr_XX, fr",
+     .help = "the language of the text, for multilingual models (mBART, M2M100, NLLB): fra_Latn, fr_XX, fr",
      .otherwise = "what the model's tokenizer_config.json says, else English"},
     {"target-lang", "CODE", TSR_OPTION_LANGUAGE, FIELD(target_language),
-     .help = "the language to translate into (these, and multilingual Marian models); `tessera tokenize MODEL "
+     .help = "the language to translate into, for multilingual models (also Marian's); `tessera tokenize MODEL "
              "--languages` lists the codes"},
     {.table = &search_options, .offset = offsetof(translator_settings, search)},
 };

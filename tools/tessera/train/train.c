@@ -311,12 +311,12 @@ static void finish(void *opaque)
 
 static const tsr_option rows[] = {
     {"config", "FILE", TSR_OPTION_FILE, FIELD(config),
-     .help = "the recipe: keys and values in YAML, keys being the options below with _ for -"},
-    {"resume", NULL, TSR_OPTION_FLAG, FIELD(resume), .low = 1, .help = "go on with what FOLDER/train has"},
+     .help = "the recipe: a YAML file whose keys are the options below, with _ instead of -"},
+    {"resume", NULL, TSR_OPTION_FLAG, FIELD(resume), .low = 1, .help = "go on with the training in FOLDER/train"},
     {"dry-run", NULL, TSR_OPTION_FLAG, FIELD(dry_run), .low = 1,
-     .help = "print what would be trained, and what memory it takes"},
+     .help = "print what would be trained, and how much memory it takes"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
-     .help = "print one line of JSON at the end, or of a dry run"},
+     .help = "print one line of JSON at the end, or after a dry run"},
     {.table = &recipe_options, .offset = offsetof(session, options)},
     {NULL},
 };
@@ -328,10 +328,9 @@ const tsr_command tsr_command_train = {
     .summary = "train a model from sentence pairs, or on a toy task",
     .usage = "[--config FILE] --out FOLDER [OPTION]...\n"
              "--resume --out FOLDER [OPTION]...",
-    .intro =
-        "Trains a model from sentence pairs, or on a toy task. FOLDER becomes the model's folder; checkpoints, logs "
-        "and the recipe are in FOLDER/train. SIGINT saves and stops; --resume goes on from there, and from the last "
-        "checkpoint after anything else.",
+    .intro = "Trains a model from sentence pairs, or on a toy task. FOLDER becomes the model's folder; checkpoints, "
+             "logs and the recipe are in FOLDER/train. SIGINT saves and stops, and --resume goes on from there. After "
+             "a crash, --resume goes on from the last checkpoint.",
     .options = &options,
     .examples = "tessera vocab --source train.en --target train.fr --out vocab --size 5000\n"
                 "tessera train --source train.en --target train.fr --vocab vocab --valid-source valid.en \\\n"
