@@ -205,7 +205,7 @@ static tsr_status check_beam(const tsr_generate_options *options)
   TSR_TRY(check_range("sample", options->sample, 0, 1));
   TSR_TRY(check_range("beam", options->beam, 1, TSR_MAX_BEAM));
   if (options->sample && (options->beam > 1 || options->search == TSR_SEARCH_MARIAN)) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "this build samples without beams only; beam is %d", (int)options->beam);
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "sampling takes no beams: beam should be 1; it is %d", (int)options->beam);
   }
   if (!options->sample && tsr_search_is_beam(options) && tsr_beam_wanted(options) < most) {
     most = tsr_beam_wanted(options); /* patience below 1 */
@@ -220,10 +220,8 @@ tsr_status tsr_generate_check_options(const tsr_transformer_config *config, cons
     return tsr_fail(TSR_ERR_UNSUPPORTED, "the model has no decoder with a vocabulary: there is nothing to generate");
   }
   if (config->encoder_layers == 0 && (options->prefix || options->attention || options->coverage_penalty > 0.0f)) {
-    return tsr_fail(
-        TSR_ERR_UNSUPPORTED,
-        "the model is a decoder alone: its source is what its output begins with, so that there is no other "
-        "prefix, and nothing that its tokens attend to beside them");
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "the model is a decoder alone: its output begins with its source, so it takes "
+                                         "no other prefix, and it has no cross-attention");
   }
   TSR_TRY(check_beam(options));
   TSR_TRY(check_range("scores", options->scores, 0, 1));
@@ -258,10 +256,8 @@ tsr_status tsr_generate_check_options(const tsr_transformer_config *config, cons
                     (int)options->alternatives, (int)config->target_vocabulary);
   }
   if (config->encoder_layers == 0 && (options->attention || options->coverage_penalty > 0.0f || options->shortlist)) {
-    return tsr_fail(
-        TSR_ERR_UNSUPPORTED,
-        "attention, coverage_penalty and shortlist are about a source that an encoder reads; the model is a "
-        "decoder alone");
+    return tsr_fail(TSR_ERR_UNSUPPORTED,
+                    "attention, coverage_penalty and shortlist need an encoder; the model is a decoder alone");
   }
   if (options->shortlist && (options->shortlist->source_vocabulary > config->source_vocabulary ||
                              options->shortlist->target_vocabulary > config->target_vocabulary)) {

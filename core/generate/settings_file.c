@@ -329,8 +329,8 @@ static tsr_status read_sampling(tsr_config *file, int call, tsr_generate_options
   tsr_config_float(file, "top_p", 0.0, 1.0, &options->top_p);
   TSR_TRY(tsr_config_status(file));
   if (call && options->sample && options->beam > 1) { /* what a file says may still be overridden */
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: keys 'do_sample' and 'num_beams': this build samples without beams only",
-                    file->path);
+    return tsr_fail(TSR_ERR_UNSUPPORTED,
+                    "%s: keys 'do_sample' and 'num_beams': sampling takes no beams: num_beams should be 1", file->path);
   }
   return options->sample ? refuse(file, refused_sampling, sizeof refused_sampling / sizeof refused_sampling[0])
                          : TSR_OK;
@@ -345,11 +345,10 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_model *model, int call
   }
   if (config->encoder_layers == 0 &&
       (tsr_config_has(file, "max_new_tokens") || tsr_config_has(file, "min_new_tokens"))) {
-    return tsr_fail(
-        TSR_ERR_UNSUPPORTED,
-        "%s: keys 'max_new_tokens' and 'min_new_tokens': the lengths of a decoder alone count the text that it "
-        "goes on from, too: give max_length and min_length",
-        file->path);
+    return tsr_fail(TSR_ERR_UNSUPPORTED,
+                    "%s: keys 'max_new_tokens' and 'min_new_tokens': the lengths of a decoder alone include the text "
+                    "that it continues: give max_length and min_length",
+                    file->path);
   }
   if (json_integer_value(json_object_get(file->root, "max_length")) == 1) {
     return tsr_fail(

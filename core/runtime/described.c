@@ -105,7 +105,7 @@ static tsr_status keep(making *m, const tsr_planned_dispatch *told)
   const tsr_program_desc *program = &m->placed;
   if (told->first_line < 0 || told->last_line < told->first_line || told->last_line >= program->n_lines ||
       told->n_accesses < 0 || told->rate < 0 || told->rate >= TSR_RATE_COUNT || !told->kernel) {
-    return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': its extension %s tells of a kernel that no program has",
+    return tsr_fail(TSR_ERR_PLUGIN, "backend '%s': its extension %s reports a kernel that no program has",
                     m->backend->table.name, TSR_PLAN_EXTENSION);
   }
   /* One more for each that is read and written. */

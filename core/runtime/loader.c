@@ -76,7 +76,7 @@ static tsr_status take_table(tsr_backend_entry *entry, const tsr_backend *table)
 {
   if (table->abi_major != TSR_ABI_MAJOR) {
     return tsr_fail(TSR_ERR_PLUGIN,
-                    "built for version %u of the plugin interface, this program speaks version %u: get the plugin's "
+                    "built for version %u of the plugin interface, but this program uses version %u: get the plugin's "
                     "release for this version of Tessera",
                     (unsigned)table->abi_major, (unsigned)TSR_ABI_MAJOR);
   }

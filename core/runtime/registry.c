@@ -358,7 +358,7 @@ static void warn_of_reference(tsr_runtime *runtime, const char *name, const char
   }
   for (int32_t i = 0; element_of(runtime, &runtime->devices, i, &found, sizeof found); i++) {
     if (auto_rank(found.properties.type) < 0) {
-      tsr_text_append(text, sizeof text, "%s%s (%.60s) is taken only by its name", between, found.name,
+      tsr_text_append(text, sizeof text, "%s%s (%.60s) is used only if it is named", between, found.name,
                       found.properties.name);
       between = "; ";
     }
@@ -370,7 +370,7 @@ static void warn_of_reference(tsr_runtime *runtime, const char *name, const char
       tsr_text_append(text, sizeof text, "%s%s", i ? ", " : " in ", folder);
     }
   }
-  tsr_log(TSR_LOG_WARNING, "'auto' takes %s, which is slow, for want of a better device: %s", name, text);
+  tsr_log(TSR_LOG_WARNING, "'auto' chooses %s, which is slow, because there is no better device: %s", name, text);
 }
 
 static int is_among(const char *name, const char *const *names, int32_t n)

@@ -134,16 +134,16 @@ static tsr_status fail_none(const tsr_package *package, const char *folder)
   free(path);
   TSR_TRY(status);
   if (is_bpe) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED,
-                    "%s: bpe.model: this build does not have the tokenizer of Moses and "
-                    "subword-nmt, with which the oldest packages cut their texts",
-                    folder);
+    return tsr_fail(
+        TSR_ERR_UNSUPPORTED,
+        "%s: bpe.model: this build does not have the tokenizer of Moses and subword-nmt, which the oldest packages use",
+        folder);
   }
-  return tsr_fail(TSR_ERR_IO,
-                  "%s: there is no tokenizer: a folder of CTranslate2 holds none, and none of source.spm and "
-                  "target.spm, sentencepiece.bpe.model, spm.model, spiece.model and sentencepiece.model lies beside "
-                  "it; copy those of the model that was converted",
-                  folder);
+  return tsr_fail(
+      TSR_ERR_IO,
+      "%s: there is no tokenizer: a folder of CTranslate2 holds none. Copy the files of the model that was converted "
+      "into it: source.spm and target.spm, or sentencepiece.bpe.model, spm.model, spiece.model or sentencepiece.model",
+      folder);
 }
 
 static tsr_status open_models(const tsr_package *package, const char *folder, tsr_tokenizer *tokenizer, int *ends)

@@ -23,10 +23,10 @@ static const char mark[] = "\xE2\x96\x81"; /* U+2581, a blank for SentencePiece 
  */
 static tsr_status unsupported(const char *key, const json_t *value)
 {
-  return tsr_fail(TSR_ERR_UNSUPPORTED,
-                  "%s: key \"%s\": this build has nothing for %s; put the files that it was made "
-                  "from beside it",
-                  tsr_fast_name, key, tsr_json_show(value).text);
+  return tsr_fail(
+      TSR_ERR_UNSUPPORTED,
+      "%s: key \"%s\": this build does not support %s; put the files that tokenizer.json was made from beside it",
+      tsr_fast_name, key, tsr_json_show(value).text);
 }
 
 static int is_text(const json_t *value, const char *text)
@@ -241,11 +241,10 @@ static tsr_status check_pairs(const json_t *merges, const json_t *vocab, const t
   if (count == json_array_size(merges)) {
     return TSR_OK;
   }
-  return tsr_fail(
-      TSR_ERR_UNSUPPORTED,
-      "%s: key \"model\": BPE with Metaspace whose merges (%zu) are not all pairs of tokens that make a token "
-      "(%zu), as SentencePiece has it: this build has nothing for it",
-      tsr_fast_name, json_array_size(merges), count);
+  return tsr_fail(TSR_ERR_UNSUPPORTED,
+                  "%s: key \"model\": BPE with Metaspace whose merges (%zu) are not all pairs of tokens that make a "
+                  "token (%zu), as in SentencePiece: this build does not support that",
+                  tsr_fast_name, json_array_size(merges), count);
 }
 
 static tsr_status add_ranked(const json_t *root, const json_t *vocab, const tsr_tokenizer_side *side, int32_t *ranks,

@@ -212,18 +212,19 @@ static tsr_status choose(tsr_tokenizer *tokenizer, int32_t side, const char *cod
   }
   if (side == TSR_SIDE_SOURCE && tokenizer->place == TSR_LANGUAGE_SOURCE) {
     return tsr_fail(TSR_ERR_ARGUMENT,
-                    "the source language %s: a tokenizer of the kind %s marks the target language alone",
+                    "the source language %s: a tokenizer of the kind %s marks only the target language",
                     tsr_quote(code).text, tokenizer->kind->name);
   }
   int32_t found = find_language(tokenizer, code);
   if (found < 0) {
     char nearest[512] = "";
     list_nearest(tokenizer, code, nearest, sizeof nearest);
-    return tsr_fail(TSR_ERR_ARGUMENT, "the %s language %s is none of the %d of this tokenizer; the nearest: %s",
-                    names[side], tsr_quote(code).text, (int)tokenizer->n_languages, nearest);
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "the %s language %s is not one of the %d that this tokenizer has; the nearest: %s", names[side],
+                    tsr_quote(code).text, (int)tokenizer->n_languages, nearest);
   }
   if (tokenizer->place == TSR_LANGUAGE_FIXED && found != tokenizer->language[side]) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "the %s language %s: the package translates from %s to %s alone", names[side],
+    return tsr_fail(TSR_ERR_ARGUMENT, "the %s language %s: the package translates only from %s to %s", names[side],
                     tsr_quote(code).text, tokenizer->languages[0].code, tokenizer->languages[1].code);
   }
   tokenizer->language[side] = found;

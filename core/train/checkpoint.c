@@ -250,7 +250,7 @@ static tsr_status open_state(const char *path, tsr_checkpoint **checkpoint)
     status = check_content(*checkpoint);
   } else if (strcmp(found, version_without_checksums) != 0) {
     status =
-        tsr_fail(TSR_ERR_FORMAT, "%s: the state of a training in version %s of its form: this build reads %s and %s",
+        tsr_fail(TSR_ERR_FORMAT, "%s: the state of a training in version %s of the format: this build reads %s and %s",
                  path, tsr_quote(found).text, version_without_checksums, version);
   }
   if (status != TSR_OK) {

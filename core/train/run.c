@@ -52,11 +52,12 @@ static tsr_status check_options(const tsr_training_run_options *o)
   int has_validation = o->data->task || o->valid.source;
   if (!has_validation && (o->patience > 0 || o->until > 0.0 || o->criterion != 0 || o->valid.target)) {
     return tsr_fail(TSR_ERR_ARGUMENT,
-                    "patience, until, criterion and valid_target are about validations, but valid_source is missing");
+                    "patience, until, criterion and valid_target need validations, but valid_source is missing");
   }
   TSR_TRY(tsr_schedule_check(&o->schedule));
   if (tsr_schedule_has_end(&o->schedule) && o->steps == 0 && o->minutes <= 0.0) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "a learning rate that falls until the end needs to know it: in steps or minutes");
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "a learning rate that falls until the end needs to know the end: in steps or minutes");
   }
   return TSR_OK;
 }
@@ -259,7 +260,7 @@ static tsr_status fail_at_fault(tsr_run *run, const tsr_examples *examples, cons
       "%s: %s%s. %s%s",
       (long long)control->step, isfinite(result->loss) ? "gradients' norm" : "loss", (long long)batch->index,
       (int)batch->sentences, corpus, lines, batch->sentences > FAULT_LINES ? ", ..." : "",
-      fault[0] ? "It begins in " : "No single line of the program makes it", fault);
+      fault[0] ? "It begins in " : "No single line of the program causes it", fault);
 }
 
 /* Gradients beyond f16: the update is left out, and the next ones are made with a smaller scale. */

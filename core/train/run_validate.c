@@ -170,11 +170,11 @@ tsr_status tsr_run_open_validation(tsr_run *run)
   }
   run->criterion = choose_criterion(run);
   if (run->criterion != TSR_CRITERION_LOSS && run->sample.n == 0) {
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "validations are compared by what is translated, but nothing is to be translated");
+    return tsr_fail(TSR_ERR_ARGUMENT, "validations are compared by their translations, but no sentence is translated");
   }
   if (run->criterion == (task ? TSR_CRITERION_BLEU : TSR_CRITERION_EXACT)) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "a task has exact sequences and no BLEU, a corpus the reverse");
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "a task is measured by exact sequences, not by BLEU; a corpus by BLEU, not by exact sequences");
   }
   if (options->until > 0.0 && run->criterion == TSR_CRITERION_LOSS) {
     return tsr_fail(TSR_ERR_ARGUMENT, "until is a BLEU or a share of exact sequences, but validations are compared by "

@@ -146,7 +146,7 @@ static tsr_status layer_scalar(const reader *r, int side, int32_t layers, const 
     snprintf(full, sizeof full, "%s/layer_%d/%s", stacks[side], (int)i, name);
     TSR_TRY(scalar(r, full, low, high, &found));
     if (i > 0 && found != *value) {
-      return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: '%s' is %g, and %g in a layer before; this build has one for all",
+      return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: '%s' is %g, and %g in a layer before; this build needs the same in all",
                       r->path, full, found, *value);
     }
     *value = found;
@@ -216,8 +216,9 @@ static tsr_status read_embeddings(const reader *r, int is_from_zero)
     TSR_TRY(matrix(r, side, -1, embedding_name(r, side), TSR_MAX_VOCABULARY - 1, &rows[side], &columns[side]));
   }
   if (columns[ENCODER] != columns[DECODER]) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the encoder is %lld wide, the decoder %lld; this build has one width",
-                    r->path, (long long)columns[ENCODER], (long long)columns[DECODER]);
+    return tsr_fail(TSR_ERR_UNSUPPORTED,
+                    "%s: the encoder is %lld wide, the decoder %lld; this build needs the same width", r->path,
+                    (long long)columns[ENCODER], (long long)columns[DECODER]);
   }
   const tsr_checkpoint_tensor *table = find(r, DECODER, -1, "embeddings/weight");
   c->d_model = (int32_t)columns[DECODER];
@@ -319,8 +320,8 @@ static tsr_status read_heads(const reader *r, int side, int32_t layers, int32_t 
     TSR_TRY(layer_scalar(r, side, layers, name, 0, TSR_MAX_HEADS, &kv));
     if (kv != number) {
       return tsr_fail(TSR_ERR_UNSUPPORTED,
-                      "%s: the %s's num_heads_kv is %g beside %g heads: this build does not have "
-                      "multi-query and grouped-query attention",
+                      "%s: the %s's num_heads_kv is %g beside %g heads: this build does not have multi-query or "
+                      "grouped-query attention",
                       r->path, stacks[side], kv, number);
     }
   }
@@ -441,10 +442,10 @@ static tsr_status read_model(const reader *r, int is_from_zero)
   TSR_TRY(scalar(r, "decoder/scale_outputs", -1e6, 1e6, &scale));
   r->config->logits_scale = scale == 0.0 ? 1.0f : (float)scale;
   if (r->sides[ENCODER].gated != r->sides[DECODER].gated) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED,
-                    "%s: one of encoder and decoder has gated feed-forward blocks (linear_0_noact); "
-                    "this build has both or none",
-                    r->path);
+    return tsr_fail(
+        TSR_ERR_UNSUPPORTED,
+        "%s: one of encoder and decoder has gated feed-forward blocks (linear_0_noact); this build needs both or none",
+        r->path);
   }
   summarise(r);
   return TSR_OK;
@@ -459,7 +460,7 @@ static tsr_status find_token(const tsr_package_vocabulary *vocabulary, const cha
     return TSR_OK;
   }
   *id = -1;
-  return tsr_fail(TSR_ERR_FORMAT, "%s: the token '%s' is none of the first %d, which the model has", vocabulary->path,
+  return tsr_fail(TSR_ERR_FORMAT, "%s: the token '%s' is not among the first %d, which the model has", vocabulary->path,
                   token, (int)rows);
 }
 

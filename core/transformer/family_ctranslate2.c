@@ -56,8 +56,7 @@ static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
 {
   (void)config;
   return tsr_fail(TSR_ERR_UNSUPPORTED,
-                  "%s: the family ctranslate2 is that of folders with a model.bin, in which no model_type stands",
-                  file->path);
+                  "%s: the family ctranslate2 is for folders with a model.bin, which have no model_type", file->path);
 }
 
 static tsr_status describe(const tsr_transformer_config *config, const tsr_save_options *options, json_t *file)

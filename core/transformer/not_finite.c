@@ -94,7 +94,7 @@ static tsr_status describe(const tsr_transformer *t, const char *when, const tsr
     return tsr_fail(TSR_ERR_NOT_FINITE,
                     "%s computed NaN %s, and none when the step was repeated line by line: a fault of the device, its "
                     "driver or its backend. The weights are finite. `tessera compare %s --devices reference,%s` tells "
-                    "whether it computes what it should",
+                    "whether the device computes what it should",
                     device, when, t->model->folder, device);
   }
   const char *line = tsr_program_print_line(program, fault->line, listing, sizeof listing);
@@ -102,11 +102,10 @@ static tsr_status describe(const tsr_transformer *t, const char *when, const tsr
   int is_rounded = is_constant(program, fault) && isinf(fault->value); /* of a weight, when it was loaded */
   int is_beyond = t->options.weights == TSR_F16 && (fault->largest > (float)LARGEST_F16 || is_rounded);
   if (is_beyond) {
-    return tsr_fail(
-        TSR_ERR_NOT_FINITE,
-        "%s computed NaN %s: numbers of this model are beyond the range of f16, which ends at %d. The first "
-        "that is not finite is in line %s. Take --precision f32 or bf16",
-        device, when, (int)LARGEST_F16, line);
+    return tsr_fail(TSR_ERR_NOT_FINITE,
+                    "%s computed NaN %s: numbers of this model are beyond the range of f16, which ends at %d. The "
+                    "first that is not finite is in line %s. Use --precision f32 or bf16",
+                    device, when, (int)LARGEST_F16, line);
   }
   if (is_constant(program, fault) && isinf(fault->value)) {
     return tsr_fail(TSR_ERR_NOT_FINITE,
@@ -121,8 +120,8 @@ static tsr_status describe(const tsr_transformer *t, const char *when, const tsr
   }
   return tsr_fail(
       TSR_ERR_NOT_FINITE,
-      "%s computed %s %s out of numbers, in line %s: a fault of the device, its driver or its backend. The "
-      "weights are finite. `tessera compare %s --devices reference,%s` tells where it computes something else",
+      "%s computed %s %s from finite numbers, in line %s: a fault of the device, its driver or its backend. The "
+      "weights are finite. `tessera compare %s --devices reference,%s` tells where its results differ",
       device, isnan(fault->value) ? "NaN" : "an infinity", when, line, t->model->folder, device);
 }
 

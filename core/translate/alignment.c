@@ -272,8 +272,7 @@ static tsr_status check_options(const tsr_translator_options *options, const tsr
   }
   if (options->alignment_heads != 0 && options->alignment_layer < 0) {
     return tsr_fail(TSR_ERR_ARGUMENT,
-                    "tsr_translator_options: alignment_heads is %#x and alignment_layer is -1; heads "
-                    "are named of a named layer",
+                    "tsr_translator_options: alignment_heads is %#x and alignment_layer is -1; heads need a layer",
                     options->alignment_heads);
   }
   if (config->decoder_heads < MOST_HEADS && options->alignment_heads >> config->decoder_heads != 0) {

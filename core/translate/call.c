@@ -233,7 +233,7 @@ static void end_for_error(call *c, tsr_status status, const char *why, int64_t c
     tsr_job *job = c->parts[culprit]->job;
     job->is_about_text = job->status == TSR_OK ? 1 : job->is_about_text;
     tsr_job_give_up(c->t, job, status, &c->answers);
-    status = tsr_fail(TSR_ERR_CANCELLED, "given up, for another text of the call could not be translated: %s",
+    status = tsr_fail(TSR_ERR_CANCELLED, "given up, because another text of the call could not be translated: %s",
                       why ? why : tsr_status_name(TSR_ERR_OUT_OF_MEMORY));
   }
   give_up(c, status);

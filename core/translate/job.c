@@ -29,7 +29,7 @@ static tsr_status choose_options(const tsr_translator *t, const tsr_translation_
   options->first_sentence = 0;
   options->partial = 0;
   if (request->piece && options->alternatives > 0) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translation_request: there are no pieces of alternatives");
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translation_request: alternatives cannot come in pieces");
   }
   job->has_attention = options->attention;
   if (request->alignment && tsr_model_config(t->model)->encoder_layers > 0) {

@@ -52,7 +52,7 @@ tsr_status tsr_queue_put(tsr_translator *t, tsr_job *job)
 {
   if (t->status == TSR_OK && !t->is_closing && t->n_waiting > 0 &&
       t->n_waiting > t->options.queue - job->source.n_parts) {
-    return tsr_fail(TSR_ERR_BUSY, "%d texts wait already, of at most %d; try again later", (int)t->n_waiting,
+    return tsr_fail(TSR_ERR_BUSY, "%d texts wait already, and at most %d may; try again later", (int)t->n_waiting,
                     (int)t->options.queue);
   }
   TSR_TRY(tsr_job_enter(t, job));

@@ -52,7 +52,7 @@ static void assert_refused(const char *name, tsr_status status, const char *frag
 static void test_refused(void **state)
 {
   (void)state;
-  assert_refused("broken-major", TSR_ERR_PLUGIN, "built for version 2 of the plugin interface, this program speaks");
+  assert_refused("broken-major", TSR_ERR_PLUGIN, "built for version 2 of the plugin interface, but this program uses");
   assert_refused("broken-short_table", TSR_ERR_PLUGIN, "its table of functions has 144 bytes");
   assert_refused("broken-null_query", TSR_ERR_PLUGIN, "its query function returned NULL");
   assert_refused("broken-refusal", TSR_ERR_PLUGIN, "this machine has no such thing");

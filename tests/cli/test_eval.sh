@@ -139,7 +139,7 @@ check 'compare: other names' test "$(score variants.0.name) $(score variants.2.n
 check 'compare: no time' test "$(score variants.0.tokens_per_second)" != 0.00
 check 'compare: cut' test "$(score variants.0.cut)" = 0
 evaluate 0 --source "$work/three.en" --reference "$work/three.fr" --max-length 4 --analysis
-stdout_has 'cut at the greatest length                      3'
+stdout_has 'cut at the maximum length                       3'
 stdout_has 'the worst of beam4 by sentence BLEU (nrefs:1|case:mixed|eff:yes|'
 evaluate 2 --source "$work/three.en" --reference "$work/three.fr" --compare greedy,best
 stderr_has "'best' is none of greedy, beamN, beamN:PENALTY"

@@ -17,7 +17,7 @@ for how in '--beam 1' '--beam 3' '--beam 1 --scores' '--beam 1 --sample --top-k 
   # shellcheck disable=SC2086 # options
   FAULTY_LINE=decoder.layers.0.feed_forward run 4 translate --model "$model" --device faulty --workers 1 $how \
     "$work/text.en"
-  stderr_has "$work/text.en, line 2: faulty:0 computed NaN at step 0 out of numbers, in line "
+  stderr_has "$work/text.en, line 2: faulty:0 computed NaN at step 0 from finite numbers, in line "
   stderr_has 'matmul'
   stderr_has 'decoder.layers.0.feed_forward'
   stderr_has "\`tessera compare $model --devices reference,faulty:0\` tells where"
@@ -25,11 +25,11 @@ for how in '--beam 1' '--beam 3' '--beam 1 --scores' '--beam 1 --sample --top-k 
 done
 FAULTY_LINE=decoder.layers.0.feed_forward run 4 score "$model" --device faulty --source "$work/text.en" \
   --target "$work/text.fr"
-stderr_has "$work/text.en, line 2: faulty:0 computed NaN at token 0 out of numbers, in line "
+stderr_has "$work/text.en, line 2: faulty:0 computed NaN at token 0 from finite numbers, in line "
 
 # The same where the encoder has it, and the decoder reads what is left of it.
 FAULTY_LINE=encoder.layers.0.self_attention run 4 translate --model "$model" --device faulty --workers 1 "$work/text.en"
-stderr_has "$work/text.en, line 2: faulty:0 computed NaN in the encoder out of numbers, in line "
+stderr_has "$work/text.en, line 2: faulty:0 computed NaN in the encoder from finite numbers, in line "
 stderr_has 'encoder.layers.0.self_attention'
 
 # What the message tells to do next finds the line.

@@ -74,7 +74,7 @@ stderr_has "'beam' is none of transformers, marian"
 search 2 cpu --early-stopping maybe "$work/three.en"
 stderr_has "'maybe' is none of false, true, never"
 search 2 cpu --suppress 1,x "$work/three.en"
-stderr_has "--suppress: there should be a token id at 'x'"
+stderr_has "--suppress: expected a token id at 'x'"
 search 2 cpu --bad-words 1-2 "$work/three.en"
 stderr_has '--bad-words'
 search 2 cpu --seed -1 "$work/three.en"
@@ -82,15 +82,15 @@ stderr_has '--seed'
 search 2 cpu --top-p 1.5 "$work/three.en"
 stderr_has '--top-p'
 search 2 cpu --top-k 5 "$work/three.en"
-stderr_has '--top-k is of sampling'
+stderr_has '--top-k is for sampling'
 search 2 cpu --max-length-factor 2 "$work/three.en"
-stderr_has '--max-length-factor is of Marian'
+stderr_has '--max-length-factor is for Marian'
 search 2 cpu --beam 2 --n-best 3 "$work/three.en"
 stderr_has 'n_best is 3; it should be 1 to 2'
 search 2 cpu --suppress 99999 "$work/three.en"
 stderr_has 'suppressed token is 99999'
 search 2 cpu --beam 2 --sample "$work/three.en"
-stderr_has 'samples without beams only'
+stderr_has 'sampling takes no beams'
 stdout_is_empty
 
 finish

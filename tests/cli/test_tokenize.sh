@@ -60,7 +60,7 @@ stdout_has 'fra_Latn ▁The'
 run 0 tokenize "$work/nllb" --target --target-lang deu_Latn "$work/en"
 stdout_has 'deu_Latn ▁The'
 run 2 tokenize "$work/nllb" --source-lang fra "$work/en"
-stderr_has 'none of the 202 of this tokenizer; the nearest: fra_Latn'
+stderr_has 'not one of the 202 that this tokenizer has; the nearest: fra_Latn'
 run 2 tokenize "$work/nllb" --target "$work/en"
 stderr_has 'no target language was chosen'
 run 2 translate --model "$model" --device reference --target-lang fra "$work/en"
@@ -81,9 +81,9 @@ for language in fr:67 zu:142; do # behind 43 tokens
   stderr_is_empty
 done
 run 0 translate --model "$work/m2m" --device reference --max-length 8 "$work/text"
-stderr_has 'a model of many languages, and none was chosen with --target-lang'
+stderr_has 'a multilingual model, but --target-lang is missing'
 run 2 translate --model "$work/m2m" --device reference --source-lang ny "$work/text"
-stderr_has 'the source language "ny" is none of the 100'
+stderr_has 'the source language "ny" is not one of the 100'
 
 # Command lines that are wrong.
 run 2 tokenize

@@ -253,7 +253,7 @@ bad 'rate: "1\n' 'bad.yaml:'
 run 3 train --config "$work/nowhere.yaml" --out "$work/none"
 stderr_has 'nowhere.yaml'
 run 3 train --task reverse --family bart --steps 1 --out "$work/none"
-stderr_has "a model of the family 'bart' is trained on from a folder (init)"
+stderr_has "a model of the family 'bart' needs a folder to start from (init)"
 
 # Bad command lines.
 run 2 train

@@ -30,7 +30,7 @@ check 'what is remembered' test "$(cat "$err")" = 'save
 remember attentions fake.some
 save'
 run 0 tune "$model" --device fake --batch 1,2 --beam 2 --length 4 --runs 1
-stdout_has 'fake:0: 1 classes take another variant than by the rules'
+stdout_has 'fake:0: 1 classes take another variant than the rules choose'
 run 0 tune "$model" --device fake --batch 1 --beam 2 --length 4 --runs 1 --dry-run
 stdout_has 'fake:0: 1 classes would take another variant'
 check 'something was saved' test "$(grep -c save "$err")" = 0

@@ -67,7 +67,7 @@ if "$TESSERA" devices --names | grep -q -v '^reference:'; then
   echo 'this version is installed: its other backends are found, too'
 else
   run 0 translate --model "$model" "$work/one.en"
-  stderr_has "warning: 'auto' takes reference:0, which is slow"
+  stderr_has "warning: 'auto' chooses reference:0, which is slow"
   stderr_has "there is no other backend in $BUILD_ROOT/backends/reference"
   run 0 translate --model "$model" --device reference "$work/one.en"
   stderr_is_empty
@@ -75,14 +75,14 @@ else
   echo 'not a shared object' >"$work/broken/libtessera-backend-cpu.so"
   export TESSERA_BACKEND_PATH="$work/broken:$BUILD_ROOT/backends/reference"
   run 0 translate --model "$model" "$work/one.en"
-  stderr_has "'auto' takes reference:0"
+  stderr_has "'auto' chooses reference:0"
   stderr_has "$work/broken/libtessera-backend-cpu.so: cannot be loaded"
   if [ -d "$BUILD_ROOT/backends/vulkan" ]; then
     export TESSERA_BACKEND_PATH="$BUILD_ROOT/backends/vulkan:$BUILD_ROOT/backends/reference"
     "$TESSERA" devices >"$work/devices"
     if ! grep '(auto)' "$work/devices" | grep -q -v '^reference'; then
       run 0 translate --model "$model" "$work/one.en"
-      stderr_has "'auto' takes reference:0"
+      stderr_has "'auto' chooses reference:0"
       stderr_has 'vulkan'
     fi
   fi

@@ -353,7 +353,7 @@ static void test_beyond_f16(void **state)
       options.max_length = 10;
       if (types[i] == TSR_F16) {
         expect(&s, &b, &options, 0, "computed NaN", "beyond the range of f16, which ends at 65504");
-        assert_message("Take --precision f32 or bf16");
+        assert_message("Use --precision f32 or bf16");
         continue;
       }
       check(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 0, &options, NULL, NULL, &g));

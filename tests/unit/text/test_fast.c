@@ -433,7 +433,7 @@ static void test_refused(void **state)
       {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"</s>\",0],[\"<unk>\",0]]}}", "a number \"unk_id\"",
        TSR_ERR_FORMAT},
       {"{" ADDED "," UNIGRAM ",\"normalizer\":{\"type\":\"NFKC\"}}",
-       "key \"normalizer\": this build has nothing for {\"type\":\"NFKC\"}", TSR_ERR_UNSUPPORTED},
+       "key \"normalizer\": this build does not support {\"type\":\"NFKC\"}", TSR_ERR_UNSUPPORTED},
       {"{" ADDED "," UNIGRAM ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"!\"}}",
        "\"precompiled_charsmap\": not base64", TSR_ERR_FORMAT},
       {"{" ADDED "," UNIGRAM ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"////////\"}}",

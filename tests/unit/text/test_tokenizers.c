@@ -255,10 +255,10 @@ static void test_unknown_languages(void **state)
   assert_string_equal(tsr_tokenizer_chosen_language(tokenizer, 0), "eng_Latn");
   assert_null(tsr_tokenizer_chosen_language(tokenizer, 1));
   expect_unknown(tokenizer, NULL, "fra",
-                 "target language \"fra\" is none of the 202 of this tokenizer; the nearest: fra_Latn");
+                 "target language \"fra\" is not one of the 202 that this tokenizer has; the nearest: fra_Latn");
   expect_unknown(tokenizer, "zho_hans", NULL, "the nearest: zho_Hans, zho_Hant");
   expect_unknown(tokenizer, NULL, "frn_Latn", "fra_Latn");
-  expect_unknown(tokenizer, "", NULL, "the source language \"\" is none");
+  expect_unknown(tokenizer, "", NULL, "the source language \"\" is not one");
   /* Nothing to decode into, and no language for a target. */
   int32_t *ids;
   int32_t n_ids;
@@ -269,7 +269,7 @@ static void test_unknown_languages(void **state)
 
   write_text(path_in(folder, "tokenizer_config.json"), "{\"tokenizer_class\":\"MBartTokenizer\",\"src_lang\":\"fr\"}");
   assert_int_equal(tsr_tokenizer_open_folder(folder, &tokenizer), TSR_ERR_ARGUMENT);
-  assert_message_has("tokenizer_config.json: key \"src_lang\": the source language \"fr\" is none of the 25");
+  assert_message_has("tokenizer_config.json: key \"src_lang\": the source language \"fr\" is not one of the 25");
   assert_message_has("fr_XX");
   remove_temporary_folder(folder);
 
@@ -296,7 +296,7 @@ static void test_marian_languages(void **state)
   assert_string_equal(tsr_tokenizer_kind_name(tokenizer), "marian");
   assert_int_equal(tsr_tokenizer_n_languages(tokenizer), 2);
   expect_side(tokenizer, TSR_SIDE_SOURCE, "a", MARK "a </s>");
-  expect_unknown(tokenizer, "fra", NULL, "marks the target language alone");
+  expect_unknown(tokenizer, "fra", NULL, "marks only the target language");
   expect_unknown(tokenizer, NULL, "fr", "the nearest: fra, deu");
   assert_int_equal(tsr_tokenizer_set_languages(tokenizer, NULL, "deu"), TSR_OK);
   expect_side(tokenizer, TSR_SIDE_SOURCE, "a", ">>deu<< " MARK "a </s>");

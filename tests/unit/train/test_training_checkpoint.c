@@ -158,7 +158,7 @@ static void test_refusals(void **state)
   /* Files of others. */
   static const char *const headers[][2] = {
       {"{}", "not the state of a training"},
-      {"{\"__metadata__\":{\"tessera.training\":\"9\"}}", "in version \"9\" of its form: this build reads 1 and 2"},
+      {"{\"__metadata__\":{\"tessera.training\":\"9\"}}", "in version \"9\" of the format: this build reads 1 and 2"},
       {"{\"__metadata__\":{\"tessera.training\":\"1\"}}", "the key scalars is missing"},
       {"{\"__metadata__\":{\"tessera.training\":\"1\",\"scalars\":\"[3]\"}}", "expected a JSON object, found [3]"},
   };

@@ -245,7 +245,7 @@ static int write_page(const session *s, const char *path)
     n += tsr_shape_elements(&s->inspection.tensors[i].shape);
   }
   if (n > LARGEST_PAGE) {
-    tsr_cli_error("%lld weights are more than a page can show (%d); --png and --json can tell of them", (long long)n,
+    tsr_cli_error("%lld weights are more than a page can show (%d); --png and --json can show them", (long long)n,
                   (int)LARGEST_PAGE);
     return TSR_EXIT_INPUT;
   }

@@ -272,7 +272,7 @@ static void print_text(const request *r, const comparison *c)
     return;
   }
   const difference *d = &c->difference;
-  printf("%-7s the results of line %d of %d part\n", c->kind, (int)c->parted, (int)c->lines);
+  printf("%-7s the results of line %d of %d differ\n", c->kind, (int)c->parted, (int)c->lines);
   printf("  line      %s\n", c->text);
   printf("  operator  %s, result %d\n", c->operation, (int)c->output);
   printf("  from      %s\n", c->label[0] ? c->label : "(no scope)");

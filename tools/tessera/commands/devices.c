@@ -89,7 +89,7 @@ static int print_text(tsr_runtime *runtime, const char *auto_name, const char *a
   if (n_devices == 0) {
     puts("No device was found.\n");
   } else if (auto_name[0] == '\0') {
-    printf("auto takes none: %s\n\n", auto_reason);
+    printf("auto chooses none: %s\n\n", auto_reason);
   }
   int32_t n_problems = tsr_runtime_problem_count(runtime);
   if (n_problems > 0) {

@@ -64,10 +64,10 @@ static int check_files(const char *me, const settings *options)
     return tsr_cli_usage(me, "--reference is missing");
   }
   if (options->source && !options->analysis && !options->html) {
-    return tsr_cli_usage(me, "--source is for a model to translate, or for --analysis; there is neither");
+    return tsr_cli_usage(me, "--source is for a model or for --analysis; there is neither");
   }
   if (translator_settings_given(&options->translator) || options->timings || options->compare.n > 0) {
-    return tsr_cli_usage(me, "options for translating are for a model; there is none");
+    return tsr_cli_usage(me, "options for translating need a model; there is none");
   }
   return options->hypotheses.n <= EVALUATION_VARIANTS
              ? TSR_EXIT_OK

@@ -323,7 +323,7 @@ static int check(void *opaque)
 {
   session *s = opaque;
   if (s->settings.workers > 1) {
-    return tsr_cli_usage("profile", "--workers %d: times add up only of batches that follow one another",
+    return tsr_cli_usage("profile", "--workers %d: times add up only if batches run one after the other",
                          (int)s->settings.workers);
   }
   s->settings.workers = 1;

@@ -38,14 +38,13 @@ static int check_decoding(const char *me, const settings *options)
     return tsr_cli_usage(me, "takes --prefix or --prefix-file, not both");
   }
   if (asked->stream && (options->json || options->translator.scores || asked->alternatives > 0)) {
-    return tsr_cli_usage(me,
-                         "--stream prints text alone: it goes with none of --json, --scores, --n-best, --alternatives");
+    return tsr_cli_usage(me, "--stream prints only text: it excludes --json, --scores, --n-best, --alternatives");
   }
   if (asked->stream && asked->replace_unknown) {
-    return tsr_cli_usage(me, "--replace-unknown needs whole sentences; it does not go with --stream");
+    return tsr_cli_usage(me, "--replace-unknown needs whole sentences: it excludes --stream");
   }
   if ((asked->attention || asked->alignment) && !options->json) {
-    return tsr_cli_usage(me, "--%s is told with --json", asked->attention ? "attention" : "alignment");
+    return tsr_cli_usage(me, "--%s needs --json", asked->attention ? "attention" : "alignment");
   }
   return TSR_EXIT_OK;
 }

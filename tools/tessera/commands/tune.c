@@ -305,7 +305,7 @@ static int finish_classes(session *s)
     code = tsr_cli_fail(tsr_device_save_variants(s->device));
   }
   if (code == TSR_EXIT_OK && !s->options->as_json) {
-    printf("%s: %d classes %s another variant than by the rules\n", tsr_device_name(s->device), (int)n_kept,
+    printf("%s: %d classes %s another variant than the rules choose\n", tsr_device_name(s->device), (int)n_kept,
            s->options->dry_run ? "would take" : "take");
   }
   return code;
@@ -358,7 +358,7 @@ static int run(void *opaque)
                     MAX_VARIANTS - 1);
       code = TSR_EXIT_INTERNAL;
     } else if (s.n_variants == 0) {
-      tsr_cli_error("tune: %s has nothing to choose from; `tessera devices --variants` lists who has",
+      tsr_cli_error("tune: %s has nothing to choose from; `tessera devices --variants` lists the devices that have",
                     tsr_device_name(s.device));
       code = TSR_EXIT_DEVICE;
     } else if (!(tsr_device_get_properties(s.device)->features & TSR_FEATURE_TIMESTAMPS)) {

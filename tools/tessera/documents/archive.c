@@ -39,8 +39,8 @@ static tsr_status check_entry(const doc_archive *a, int32_t index, int64_t *sum)
   }
   if (stat.comp_size > job->size || stat.size > (zip_uint64_t)job->limits.unpacked ||
       *sum + (int64_t)stat.size > job->limits.unpacked) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: unpacked it has more bytes than the limit of %lld, with the entry %s",
-                    job->name, (long long)job->limits.unpacked, stat.name);
+    return tsr_fail(TSR_ERR_FORMAT, "%s: it unpacks to more bytes than the limit of %lld, at the entry %s", job->name,
+                    (long long)job->limits.unpacked, stat.name);
   }
   *sum += (int64_t)stat.size;
   if (stat.size > SMALL && stat.size / (stat.comp_size > 0 ? stat.comp_size : 1) > (zip_uint64_t)job->limits.ratio) {
@@ -155,7 +155,7 @@ tsr_status doc_archive_read(doc_archive *a, int32_t index, doc_buffer *bytes)
     if (n < 0) {
       status = fail_zip(a, zip_file_get_error(file), name);
     } else if (bytes->size + (size_t)n > stat.size) {
-      status = tsr_fail(TSR_ERR_FORMAT, "%s: %s: more bytes than the %llu that the archive tells", a->job->name, name,
+      status = tsr_fail(TSR_ERR_FORMAT, "%s: %s: more bytes than the %llu that the archive states", a->job->name, name,
                         (unsigned long long)stat.size);
     } else {
       doc_buffer_add(bytes, block, (size_t)n);

@@ -316,7 +316,7 @@ static void print_counts(const evaluation *e, const evaluation_variant *v)
 {
   static const char *const texts[TSR_FLAWS] = {
       [TSR_FLAW_EMPTY] = "without a word",
-      [TSR_FLAW_CUT] = "cut at the greatest length",
+      [TSR_FLAW_CUT] = "cut at the maximum length",
       [TSR_FLAW_REPEATS] = "with a doubled word or a repeated 3-gram",
       [TSR_FLAW_COPIED] = "copied from the source, or half of it",
       [TSR_FLAW_SHORT] = "under half as long as the reference",

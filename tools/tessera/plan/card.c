@@ -109,7 +109,7 @@ typedef struct reading {
 
 static int wrong(const reading *r, const char *key, const char *expected)
 {
-  tsr_cli_error("%s: the key \"%s\" is to be %s", r->path, key, expected);
+  tsr_cli_error("%s: the key \"%s\" should be %s", r->path, key, expected);
   return TSR_EXIT_INPUT;
 }
 

@@ -95,8 +95,8 @@ static int check_prefix(translator *t, const char *text, size_t size)
   tsr_free(ids);
   if (all > most) {
     tsr_cli_progress_clear(&t->progress);
-    tsr_cli_warning("a prefix of %d tokens is cut to %d, so that a translation of %d goes on behind it", (int)all,
-                    (int)most, (int)t->options.max_length);
+    tsr_cli_warning("a prefix of %d tokens is cut to %d, so that a translation of %d tokens can go on after it",
+                    (int)all, (int)most, (int)t->options.max_length);
   }
   return TSR_EXIT_OK;
 }
@@ -177,7 +177,7 @@ int decoding_add(decoding *d, translator *t)
   }
   int code = tsr_cli_lines_next(&d->lines, &got);
   if (code == TSR_EXIT_OK && !got) {
-    tsr_cli_error("%s: ends before the sentences do, with line %lld", d->lines.name, (long long)d->lines.number);
+    tsr_cli_error("%s: ends with line %lld, before the sentences do", d->lines.name, (long long)d->lines.number);
     return TSR_EXIT_INPUT;
   }
   if (code != TSR_EXIT_OK) {

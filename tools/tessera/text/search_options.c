@@ -26,7 +26,7 @@ static int take_id(const id_text *list, const char **text, int32_t *id)
   errno = 0;
   long value = strtol(*text, &end, 10);
   if (end == *text || errno != 0 || value < 0 || value > INT32_MAX) {
-    return tsr_cli_usage(list->command, "%s: there should be a token id at '%s'", list->what, *text);
+    return tsr_cli_usage(list->command, "%s: expected a token id at '%s'", list->what, *text);
   }
   if (id) {
     *id = (int32_t)value;
@@ -289,12 +289,13 @@ int search_settings_check(const search_settings *settings, const tsr_generate_op
   static const int of_marian[] = {SEARCH_WORD_PENALTY, SEARCH_LENGTH_FACTOR};
   for (size_t i = 0; i < sizeof of_sampling / sizeof of_sampling[0]; i++) {
     if (settings->is_given[of_sampling[i]] && !options->sample) {
-      return tsr_cli_usage(NULL, "--%s is of sampling: --sample is missing", rows[of_sampling[i]].name);
+      return tsr_cli_usage(NULL, "--%s is for sampling: --sample is missing", rows[of_sampling[i]].name);
     }
   }
   for (size_t i = 0; i < sizeof of_marian / sizeof of_marian[0]; i++) {
     if (settings->is_given[of_marian[i]] && options->search != TSR_SEARCH_MARIAN) {
-      return tsr_cli_usage(NULL, "--%s is of Marian-NMT's search: --search marian is missing", rows[of_marian[i]].name);
+      return tsr_cli_usage(NULL, "--%s is for Marian-NMT's search: --search marian is missing",
+                           rows[of_marian[i]].name);
     }
   }
   return TSR_EXIT_OK;

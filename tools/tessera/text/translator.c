@@ -112,7 +112,7 @@ static int choose_options(translator *t)
   int32_t positions = tsr_model_config(t->model)->max_positions;
   if (positions > 0 && t->options.max_length > positions) {
     if (settings->search.is_given[SEARCH_MAX_LENGTH] || settings->search.is_given[SEARCH_MAX_NEW]) {
-      tsr_cli_warning("a greatest length of %d is more than the model's %d positions; taking %d", t->options.max_length,
+      tsr_cli_warning("a maximum length of %d is more than the model's %d positions; using %d", t->options.max_length,
                       positions, positions);
     }
     t->options.max_length = positions;
@@ -164,8 +164,7 @@ static int choose_languages(translator *t)
   int marks_source = tsr_tokenizer_chosen_language(t->tokenizer, 0) != NULL;
   if (marks_source && !tsr_tokenizer_chosen_language(t->tokenizer, 1) && t->options.forced_bos_id < 0 &&
       !starts_with_language(t)) {
-    tsr_cli_warning("%s: a model of many languages, and none was chosen with --target-lang: which one it writes is "
-                    "left to it",
+    tsr_cli_warning("%s: a multilingual model, but --target-lang is missing: the model chooses the language",
                     settings->model);
   }
   return TSR_EXIT_OK;

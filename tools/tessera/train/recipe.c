@@ -518,7 +518,8 @@ int recipe_compare(const recipe *old, const recipe *changed, const char *folder)
     char a[64], b[64];
     const char *was = value_of(old, k, a, sizeof a), *is = value_of(changed, k, b, sizeof b);
     if (strcmp(was, is) != 0 && (k->effect == FIXED || (k->effect == TOTAL && falls))) {
-      tsr_cli_error("%s: was begun with %s '%s'; '%s' would change its numbers: leave it, or train in another folder",
+      tsr_cli_error("%s: this training began with %s '%s'; '%s' would change its numbers: leave it out, or train in "
+                    "another folder",
                     folder, k->name, was, is);
       return TSR_EXIT_USAGE;
     }

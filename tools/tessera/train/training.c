@@ -175,7 +175,7 @@ static int check_vocabularies(const training *t, const recipe *r, const tsr_toke
   int fits = is_own ? config->source_vocabulary >= source && config->target_vocabulary >= target
                     : config->source_vocabulary == source && config->target_vocabulary == target;
   if (!fits) {
-    tsr_cli_error("%s has vocabularies of %d and %d tokens; what it is to be trained on has %d and %d", folder,
+    tsr_cli_error("%s has vocabularies of %d and %d tokens; the vocabulary of its training has %d and %d", folder,
                   config->source_vocabulary, config->target_vocabulary, source, target);
     return TSR_EXIT_INPUT;
   }
@@ -191,8 +191,8 @@ static int open_model(training *t, recipe *r, const recipe_assignments *said)
     return code;
   }
   if (!folder && strcmp(r->family, "marian") != 0 && strcmp(r->family, "nn_transformer") != 0) {
-    tsr_cli_error("a model of the family '%s' is trained on from a folder (init); from scratch there are marian and "
-                  "nn_transformer",
+    tsr_cli_error("a model of the family '%s' needs a folder to start from (init); only marian and nn_transformer can "
+                  "be trained from scratch",
                   r->family);
     return TSR_EXIT_INPUT;
   }
@@ -202,7 +202,7 @@ static int open_model(training *t, recipe *r, const recipe_assignments *said)
   }
   code = tsr_cli_fail_input(tsr_model_open(folder, &t->model));
   if (code == TSR_EXIT_OK && !tsr_model_has_weights(t->model)) {
-    tsr_cli_error("%s: there are no weights in it to train on", folder);
+    tsr_cli_error("%s: there are no weights in it to start from", folder);
     code = TSR_EXIT_INPUT;
   }
   if (code == TSR_EXIT_OK) {
