@@ -21,26 +21,26 @@ typedef struct tsr_line_range {
 typedef struct tsr_gradient_options {
   uint32_t struct_size;
   int32_t n_recompute;
-  /* Stretches of lines whose results are not kept for the gradients but computed once more, when these are computed
-   * (Chen et al. 2016, arXiv:1604.06174): a layer each, say. Ascending, disjoint, without lines that write states.
-   * Borrowed during the call. */
+  /* Ranges of lines, such as a layer each, whose results are not kept for the gradients but computed again with them
+   * (Chen et al. 2016, arXiv:1604.06174). Ascending, disjoint, without lines that write states. Borrowed during the
+   * call. */
   const tsr_line_range *recompute;
 } tsr_gradient_options;
 TSR_SIZED_PIN(tsr_gradient_options, recompute, 8);
 
 /* Appends lines that compute the gradients of a loss with respect to `n` parameters.
  *   loss            f32, any extents, a result of a line; loss_gradient f32, broadcasts to it: the factor of each of
- *                   its elements in the number that is differentiated. So the gradient of scale * sum(loss) takes an
+ *                   its elements in the number that is differentiated. For the gradient of scale * sum(loss), it is an
  *                   input of one element
  *   parameters      constants, inputs or states, whole (no slices), each once; f32, f16 or bf16
  *   gradients       receives the gradient of each, f32, of the parameter's extents, maybe a strided view; TSR_NONE
  *                   where the loss does not depend on the parameter
  *   options         may be NULL
- * Lines that were there keep their numbers; those of attention may get one more result. The label of a gradient line is
- * that of the line it belongs to, with ".gradient" at the end; of a line that is computed once more ".again".
- * Errors, sticky as all of a builder: TSR_ERR_UNSUPPORTED (a line on the way has no gradient, or writes a state; a
- * gradient needs a state as it was before a later line wrote it, or is that of a view that is no block of its storage),
- * TSR_ERR_ARGUMENT, TSR_ERR_SHAPE, TSR_ERR_DTYPE. Returns the program's status. */
+ * Lines that were there keep their numbers; those of attention may get one more result. A gradient line has the label
+ * of the line it belongs to, with ".gradient" at the end; a line that is computed again has ".again". Errors, sticky as
+ * all of a builder: TSR_ERR_UNSUPPORTED (a line on the way has no gradient, or writes a state; a gradient needs a state
+ * as it was before a later line wrote it, or is that of a view that is no block of its storage), TSR_ERR_ARGUMENT,
+ * TSR_ERR_SHAPE, TSR_ERR_DTYPE. Returns the program's status. */
 TSR_API tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, const tsr_ref *parameters,
                                  int32_t n, const tsr_gradient_options *options, tsr_ref *gradients) TSR_MUST_CHECK;
 

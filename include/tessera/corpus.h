@@ -2,15 +2,15 @@
  *
  * tessera/corpus.h: corpora: files of sentences and of sentence pairs, of any size, read one by one.
  *
- * What is read is known by the file's content, or else its name:
+ * The file's content, or else its name, says which of these it is:
  *   plain text   one sentence a line
  *   TSV          one pair a line: source and target are its first two columns, split at tabs; more are left out
  *   SGM          what WMT distributed until 2020: <srcset>, <refset> or <tstset>, <doc>, <seg id="1">text</seg>. It
- *                is no well-formed XML: only what stands in <seg> is read, without the white space at its ends, that
- *                inside as one space; character references (&amp; &#39; &nbsp; ...) stand for characters, other & and
- *                < for themselves
- *   XML          WMT's from 2021 on: source, references and systems' outputs (<src>, <ref>, <hyp>) in one file; of
- *                several references of a document the first counts, and documents marked as a test suite are left out
+ *                is not well-formed XML. Only the text in <seg> is read, without white space at its ends, and with one
+ *                space for white space inside; character references (&amp; &#39; &nbsp; ...) stand for characters,
+ *                other & and < for themselves
+ *   XML          WMT's from 2021 on: source, references and systems' outputs (<src>, <ref>, <hyp>) in one file. If a
+ *                document has several references, the first counts; documents marked as a test suite are left out
  *
  * A line ends with LF, CR LF, or the end of the file. A byte order mark at a file's beginning is skipped. What is not
  * UTF-8 is read as U+FFFD; NUL bytes are characters like others. A line has at most TSR_LINE_LIMIT bytes.
@@ -46,7 +46,7 @@ typedef struct tsr_corpus_sentence {
  * tsr_text_file_close. Errors: TSR_ERR_IO, naming the file. */
 TSR_API tsr_status tsr_text_file_open(const char *path, int32_t part, tsr_text_file **file) TSR_MUST_CHECK;
 
-/* The same over bytes that outlive it; `name` stands for the path. */
+/* The same for bytes in memory, which outlive the file; messages call it `name`. */
 TSR_API tsr_status tsr_text_file_view(const char *name, const void *bytes, size_t size, int32_t part,
                                       tsr_text_file **file) TSR_MUST_CHECK;
 TSR_API void tsr_text_file_close(tsr_text_file *file); /* takes NULL */

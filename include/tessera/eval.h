@@ -6,7 +6,7 @@
  *   BLEU   tokenizer 13a, mixed case, n-grams of 1 to 4 words, exponential smoothing
  *   chrF   chrF2: n-grams of 1 to 6 characters, no words, beta 2, white space left out
  *
- * Texts are UTF-8; what is not is read as U+FFFD, and NUL bytes are characters like others. Scores are 0 to 100.
+ * Texts are UTF-8; invalid bytes are read as U+FFFD, and NUL bytes are characters like others. Scores are 0 to 100.
  */
 #ifndef TESSERA_EVAL_H
 #define TESSERA_EVAL_H
@@ -46,8 +46,8 @@ typedef struct tsr_chrf {
   int64_t reference[TSR_CHRF_ORDER];
 } tsr_chrf;
 
-/* What tells how a score was computed, in sacreBLEU's form. The version is this library's, marked as such: "nrefs:1|
- * case:mixed|eff:no|tok:13a|smooth:exp|version:tessera-0.1.0". Static. Any thread. */
+/* A signature says how a score was computed, in sacreBLEU's form. The version is this library's, marked as such:
+ * "nrefs:1| case:mixed|eff:no|tok:13a|smooth:exp|version:tessera-0.1.0". Static. Any thread. */
 TSR_API const char *tsr_bleu_signature(void);
 TSR_API const char *tsr_chrf_signature(void);
 
@@ -77,9 +77,9 @@ TSR_API void tsr_scorer_destroy(tsr_scorer *scorer); /* takes NULL */
  * 1 GiB), TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_scorer_add(tsr_scorer *scorer, tsr_span hypothesis, tsr_span reference) TSR_MUST_CHECK;
 
-/* The same with n_references >= 1 references of the sentence, which may be another number for each. Of several, empty
- * ones are left out. BLEU takes each n-gram from the reference that has it most often, and the length that is nearest
- * to the hypothesis'; chrF the reference with which the sentence scores best. */
+/* The same with n_references >= 1 references; the number may vary from sentence to sentence. If there are several,
+ * empty ones are left out. BLEU counts each n-gram as the reference that has it most often, and uses the length nearest
+ * to the hypothesis'. chrF uses the reference with which the sentence scores best. */
 TSR_API tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, const tsr_span *references,
                                              int32_t n_references) TSR_MUST_CHECK;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera/files.h: files that take the place of others in one step, as the library writes models and checkpoints: under
- * a temporary name in the same folder, synced, renamed. A machine or a program that stops at any moment leaves the old
+ * tessera/files.h: files that replace others in one step. The library writes models and checkpoints like that: under a
+ * temporary name in the same folder, synced, renamed. A machine or a program that stops at any moment leaves the old
  * file or the new one, never a part of it.
  *
- * The temporary of PATH is PATH.partial. Its writer holds a lock on it, which ends with the process: what a killed one
- * left is overwritten by the next, and of two that write the same file at once one is refused.
+ * The temporary file of PATH is PATH.partial. Its writer holds a lock on it, which ends with the process. So the next
+ * writer overwrites what a killed process left, and if two write the same file at once, one is refused.
  */
 #ifndef TESSERA_FILES_H
 #define TESSERA_FILES_H

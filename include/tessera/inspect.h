@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera/inspect.h: looking into a model: what flows between its layers, what attends to what, what takes how long.
+ * tessera/inspect.h: looking into a model: its hidden states, its attention, and the time of its operators.
  */
 #ifndef TESSERA_INSPECT_H
 #define TESSERA_INSPECT_H
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* What can be seen, bits to combine, and the names under which it comes; "decoder" likewise. */
+/* What can be inspected, as bits to combine, and the names of the tensors; the decoder's begin with "decoder". */
 enum {
   /* "encoder.hidden.0" .. "encoder.hidden.N" of N layers, [B, S, D]: the embeddings, then what each layer gives, the
    * last one after the final norm, if there is one. */
@@ -41,10 +41,10 @@ typedef struct tsr_inspection {
   tsr_inspected *tensors; /* [n] */
 } tsr_inspection;
 
-/* Teacher forcing, as tsr_transformer_forward does it, and what is to be seen of it.
+/* Runs teacher forcing, like tsr_transformer_forward, and gives the tensors that were asked for.
  *   what    bits TSR_INSPECT_*
- *   source  not looked at by a decoder alone
- *   target  [B, L]; NULL: the encoder is all that runs
+ *   source  ignored by a decoder alone
+ *   target  [B, L]; NULL: only the encoder runs
  * *inspection is filled; the caller finishes it. On an error it is empty. Its tensors take memory on the device for as
  * long as the compiled programs are kept. One thread at a time per transformer. Errors: TSR_ERR_ARGUMENT, the
  * runtime's. */
@@ -57,7 +57,7 @@ TSR_API void tsr_inspection_finish(tsr_inspection *inspection); /* takes NULL */
 /* The tensor of that name, or NULL. */
 TSR_API const tsr_inspected *tsr_inspection_find(const tsr_inspection *inspection, const char *name);
 
-/* What the lines of one kind took, summed over runs and over programs of several sizes. Lines that a backend computes
+/* The time of the lines of one kind, summed over runs and over programs of several sizes. Lines that a backend computes
  * as one share the time in proportion to their arithmetic and traffic. */
 typedef struct tsr_profile_row {
   int32_t kind;      /* TSR_PROGRAM_*, or a larger number: programs that move caches, lengthen or fill them */
@@ -78,9 +78,9 @@ typedef struct tsr_profile {
   double compile_seconds; /* likewise */
 } tsr_profile;
 
-/* What the programs of a transformer that was created with options.profile took since then, those of tsr_generate's
- * threads included. *profile is filled; the caller finishes it. Not while the transformer is in use. Errors:
- * TSR_ERR_ARGUMENT (no times were kept), TSR_ERR_OUT_OF_MEMORY. */
+/* The times of a transformer's programs since it was created with options.profile, including those of tsr_generate's
+ * threads. *profile is filled; the caller finishes it. Not while the transformer is in use. Errors: TSR_ERR_ARGUMENT
+ * (no times were measured), TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_transformer_profile(tsr_transformer *transformer, tsr_profile *profile) TSR_MUST_CHECK;
 TSR_API void tsr_profile_finish(tsr_profile *profile); /* takes NULL */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera/plan.h: what a program would hand to a device that need not be here: kernels, stages, operations, bytes.
+ * tessera/plan.h: what a backend would start for a program on a device that need not be here: kernels, stages,
+ * operations, bytes.
  *
  * Nothing is compiled or run, and no weights are needed. A backend chooses its kernels by what a device can do
  * (tsr_described_device in tessera/backend.h), so a description of the device is enough.
@@ -22,7 +23,7 @@ typedef struct tsr_device_plan tsr_device_plan;
 typedef struct tsr_kernel_access {
   tsr_ref tensor;     /* of the program; 0: memory of the backend's own, which only kernels of the same lines read */
   int32_t is_written; /* 1: written, 0: read */
-  double bytes;       /* each once: of a table the rows that are asked for, of a state what is written */
+  double bytes;       /* each counted once; for a table the rows that are read, for a state what is written */
 } tsr_kernel_access;
 
 /* A kernel of the program. */
@@ -30,22 +31,22 @@ typedef struct tsr_plan_kernel {
   const char *name;   /* the backend's for it; lives as long as the runtime */
   int32_t first_line; /* of the lines that it computes, or part of them, as one */
   int32_t last_line;
-  int32_t waits;       /* 1: until all before it have ended: it begins a stage. The first kernel begins one, too */
+  int32_t waits;       /* 1: it waits until all before it have ended, and begins a stage; so does the first kernel */
   uint32_t group_size; /* invocations of a workgroup; 0: unknown */
   uint64_t groups;     /* workgroups; 0: unknown, enough for any device */
   int32_t rate;        /* TSR_RATE_*: which of the device's rates bounds the operations */
   int32_t n_accesses;
   double operations;
-  double loads; /* bytes that all its workgroups together read of what lies in memory or caches; 0: each byte once */
+  double loads; /* bytes that all its workgroups together read from memory or caches; 0: each byte once */
   const tsr_kernel_access *accesses; /* [n_accesses]; live as long as the plan */
   int64_t rows;                      /* of a product's result; 0: its lines have no product */
 } tsr_plan_kernel;
 
 /* What the backend of that name ("vulkan") would start for the program on the described device, at full capacity: as if
  * every position of the program's extents were used. Temporaries share bytes as they would on such a device, by the
- * library's memory plan, so a kernel also waits for those whose bytes it takes over. All else is taken to lie apart. A
- * backend that does not tell (it lacks the extension tessera.plan/1) is taken to start one kernel for each line, each
- * waiting for the one before. The backend has to start on this machine; its devices are not opened.
+ * library's memory plan, so a kernel also waits for kernels whose bytes it takes over. All other tensors are taken to
+ * be apart. If a backend lacks the extension tessera.plan/1, the plan has one kernel for each line, and each waits for
+ * the one before. The backend has to start on this machine; its devices are not opened.
  *
  * runtime, described and program are borrowed during the call; *plan is the caller's until tsr_device_plan_destroy, and
  * is NULL after an error. Blocks while the backend is loaded. Errors: the program's status, TSR_ERR_ARGUMENT,

@@ -9,8 +9,8 @@
  *     build -> [differentiate] -> compile for a device -> run, run, run
  *
  * Errors while building are sticky: a builder that fails returns TSR_INVALID and sets the program's status; builders
- * that are handed TSR_INVALID return TSR_INVALID and do nothing. So a model is built without a check per line, and
- * tsr_program_status tells at the end what went wrong first.
+ * that are handed TSR_INVALID return TSR_INVALID and do nothing. So a model is built without a check per line, and at
+ * the end tsr_program_status says what went wrong first.
  *
  * A program belongs to one thread at a time.
  */
@@ -54,7 +54,7 @@ TSR_API tsr_ref tsr_output(tsr_program *program, const char *name, tsr_ref x);
 /* Views: other extents and strides over the same elements, no line and no copy. All return a new tensor.
  * Errors: TSR_ERR_SHAPE. */
 
-/* The same elements in row-major order under other extents. Fails where strides cannot express it (copy first). */
+/* The same elements in row-major order with other extents. Fails if strides cannot express it (copy first). */
 TSR_API tsr_ref tsr_reshape(tsr_program *program, tsr_ref x, tsr_shape shape);
 
 /* Axis i of the result is axis order[i] of x; order is a permutation of 0 .. rank-1. */
@@ -69,8 +69,8 @@ TSR_API tsr_ref tsr_slice(tsr_program *program, tsr_ref x, int32_t axis, int64_t
 /* Repeats axes of extent 1 and adds leading axes until x has the extents of `shape` (right-aligned). */
 TSR_API tsr_ref tsr_expand(tsr_program *program, tsr_ref x, tsr_shape shape);
 
-/* Scopes name where lines come from: a line's label is the open scopes joined by '.', "" without one. Push formats as
- * printf does. */
+/* Scopes name the place of lines in the model: a line's label is the open scopes joined by '.', "" without one. Push
+ * formats as printf does. */
 TSR_API void tsr_scope_push(tsr_program *program, const char *format, ...) TSR_PRINTF(2, 3);
 TSR_API void tsr_scope_pop(tsr_program *program);
 

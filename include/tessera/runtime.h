@@ -2,9 +2,9 @@
  *
  * tessera/runtime.h: backends, devices, buffers, executables.
  *
- * Every function may be called from any thread. Calls on one device are serialised by the library; on a device with
- * concurrent_runs (its properties) only those that use the same executable, or a buffer that one of them writes.
- * Different devices run side by side. Objects must outlive what was made from them: runtime > device > buffer,
+ * Every function may be called from any thread. The library serialises calls on one device; on a device with
+ * concurrent_runs (its properties), it serialises only calls that use the same executable, or a buffer that one of them
+ * writes. Different devices run side by side. Objects must outlive what was made from them: runtime > device > buffer,
  * executable.
  */
 #ifndef TESSERA_RUNTIME_H
@@ -30,17 +30,17 @@ typedef struct tsr_runtime_options {
 } tsr_runtime_options;
 TSR_SIZED_PIN(tsr_runtime_options, path, 16);
 
-/* Finds the backends. Those of `plugins` are started at once. The others are started when they are needed, for a driver
- * may take longer than all the rest: opening a device by its name starts the backend libtessera-backend-NAME.so alone;
- * `auto`, a name that is not found, and asking for devices or problems start all. A plugin that cannot be used is no
- * error: tsr_runtime_problem tells about it. `options` may be NULL. *runtime is the caller's until tsr_runtime_destroy.
- * Errors: TSR_ERR_OUT_OF_MEMORY. */
+/* Finds the backends, and starts those of `plugins` at once. The others start when they are needed, because a driver
+ * may take longer than all the rest. Opening a device by its name starts only the backend libtessera-backend-NAME.so;
+ * `auto`, a name that is not found, and asking for devices or problems start all backends. A plugin that cannot be used
+ * is not an error: tsr_runtime_problem describes it. `options` may be NULL. *runtime is the caller's until
+ * tsr_runtime_destroy. Errors: TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **runtime) TSR_MUST_CHECK;
 
 /* Takes NULL. Stops and unloads every backend. */
 TSR_API void tsr_runtime_destroy(tsr_runtime *runtime);
 
-/* Adds a backend linked into the program, through its query function, behind those that were found. Errors:
+/* Adds a backend linked into the program, through its query function, after those that were found. Errors:
  * TSR_ERR_PLUGIN. */
 TSR_API tsr_status tsr_runtime_register(tsr_runtime *runtime, tsr_backend_query_fn query) TSR_MUST_CHECK;
 
@@ -84,18 +84,18 @@ static inline TSR_MUST_CHECK tsr_status tsr_runtime_problem(const tsr_runtime *r
 
 /* Opens a device by name: "backend:index", "backend" (index 0), "auto", or NULL: TESSERA_DEVICE, else "auto". auto
  * prefers a discrete GPU, then an integrated one, then a virtual one, then a CPU backend, then the reference; a GPU
- * interface executed by a CPU is taken only by name. Where it takes the reference, a warning says why. It does not pass
- * over a backend that refused one of its options (TSR_ERR_ARGUMENT): that is an error. *device is the caller's until
- * tsr_device_close.
+ * interface executed by a CPU is used only if it is named. If auto chooses the reference, a warning says why. If a
+ * backend refuses one of its options (TSR_ERR_ARGUMENT), auto does not pass over it: that is an error. *device is the
+ * caller's until tsr_device_close.
  * Errors: TSR_ERR_NO_DEVICE (the message lists what was found and what was tried), and what the backend returns. */
 TSR_API tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device) TSR_MUST_CHECK;
 
-/* Opens what auto would choose if the devices of these names ("backend:index", [n]) were not there: to go on where one
+/* Opens what auto would choose if the devices of these names ("backend:index", [n]) were not there, to go on after one
  * of them failed. Errors: as above. */
 TSR_API tsr_status tsr_device_open_other(tsr_runtime *runtime, const char *const *names, int32_t n,
                                          tsr_device **device) TSR_MUST_CHECK;
 
-/* Takes NULL. The device's buffers and executables are destroyed before. */
+/* Takes NULL. Destroy the device's buffers and executables first. */
 TSR_API void tsr_device_close(tsr_device *device);
 
 TSR_API const char *tsr_device_name(const tsr_device *device);
@@ -116,21 +116,22 @@ TSR_API int tsr_device_supports(tsr_device *device, const tsr_program *program, 
 TSR_API int32_t tsr_device_variant_count(const tsr_device *device);
 TSR_API const char *tsr_device_variant_name(const tsr_device *device, int32_t variant);
 
-/* What is asked of the device or compiled for it from now on takes this variant wherever it can; 0: as the backend
+/* From now on, the device uses this variant wherever it can, in answers and in what it compiles; 0: as the backend
  * chooses. Errors: TSR_ERR_ARGUMENT (there is no such variant). */
 TSR_API tsr_status tsr_device_force_variant(tsr_device *device, int32_t variant) TSR_MUST_CHECK;
 
-/* The variant in which the device would execute line `line` of the program; 0 if there is but one, or if it does
- * not. */
+/* The variant in which the device would execute line `line` of the program; 0 if there is only one, or if the device
+ * does not execute the line. */
 TSR_API int32_t tsr_device_variant_of(tsr_device *device, const tsr_program *program, int32_t line);
 
-/* Makes the kernels that executables of the program need on the device, which keeps them, and takes no memory for the
- * program's tensors. Where a backend has nothing to make, nothing happens. Errors: TSR_ERR_UNSUPPORTED (a line that the
- * device does not execute), what making an executable returns. */
+/* Makes the kernels that executables of the program need; the device keeps them. Takes no memory for the program's
+ * tensors. If a backend has nothing to make, nothing happens. Errors: TSR_ERR_UNSUPPORTED (a line that the device does
+ * not execute), what making an executable returns. */
 TSR_API tsr_status tsr_device_prepare(tsr_device *device, const tsr_program *program) TSR_MUST_CHECK;
 
-/* tsr_program_measure for the plan of this device, which may compute neighbouring lines as one and keeps longer what
- * they read. `alignment`: the device's buffer_alignment; with a fallback device the larger one's. Errors: likewise. */
+/* tsr_program_measure for the plan of this device, which may compute neighbouring lines as one, and keeps what they
+ * read longer. `alignment`: the device's buffer_alignment; with a fallback device, the larger of both. Errors:
+ * likewise. */
 TSR_API tsr_status tsr_device_measure_sized(tsr_device *device, const tsr_program *program, int64_t alignment,
                                             tsr_program_statistics *statistics, size_t size) TSR_MUST_CHECK;
 static inline TSR_MUST_CHECK tsr_status tsr_device_measure(tsr_device *device, const tsr_program *program,
@@ -139,8 +140,8 @@ static inline TSR_MUST_CHECK tsr_status tsr_device_measure(tsr_device *device, c
   return tsr_device_measure_sized(device, program, alignment, statistics, sizeof *statistics);
 }
 
-/* The bytes of an arena for the program in pieces of `piece` bytes each: planned_bytes of tsr_device_measure, and what
- * is left over where a temporary would lie in two of them. `piece`: a multiple of the alignment. Errors: likewise,
+/* The bytes of an arena for the program in pieces of `piece` bytes each: planned_bytes of tsr_device_measure, and gaps
+ * where a temporary would lie in two pieces. `piece`: a multiple of the alignment. Errors: likewise,
  * TSR_ERR_DEVICE_MEMORY (a temporary is larger than a piece). */
 TSR_API tsr_status tsr_device_measure_pieces(tsr_device *device, const tsr_program *program, int64_t alignment,
                                              int64_t piece, int64_t *bytes) TSR_MUST_CHECK;
@@ -150,9 +151,9 @@ TSR_API tsr_status tsr_device_measure_pieces(tsr_device *device, const tsr_progr
 TSR_API int tsr_device_variant_class(tsr_device *device, const tsr_program *program, int32_t line, char *text,
                                      size_t text_size);
 
-/* Lines of this line's class take the variant from now on, unless another is forced; 0: as the backend chooses. What is
- * remembered lasts as long as the device is open, with tsr_device_save_variants for whoever opens it later, until the
- * driver changes.
+/* From now on, lines of this line's class use the variant, unless another is forced; 0: as the backend chooses. The
+ * device remembers that while it is open. tsr_device_save_variants keeps it for those who open the device later, until
+ * the driver changes.
  * Errors: TSR_ERR_ARGUMENT (no such line or variant), TSR_ERR_UNSUPPORTED (the line has no variants), TSR_ERR_IO. */
 TSR_API tsr_status tsr_device_remember_variant(tsr_device *device, const tsr_program *program, int32_t line,
                                                int32_t variant) TSR_MUST_CHECK;
@@ -175,25 +176,25 @@ TSR_API tsr_status tsr_buffer_read(tsr_buffer *buffer, int64_t offset, int64_t s
 typedef struct tsr_binding {
   tsr_ref tensor;     /* a tensor of the program, as its builder returned it or tsr_program_find finds it */
   tsr_buffer *buffer; /* on the executable's device, large enough; outlives the executable */
-  int64_t offset;     /* bytes; a multiple of the device's buffer_alignment. 0 where the initialiser leaves it out */
+  int64_t offset;     /* bytes; a multiple of the device's buffer_alignment */
 } tsr_binding;
 
 typedef struct tsr_compile_options {
   uint32_t struct_size;
   int32_t n_bindings;
-  /* Every constant must be bound, to bytes that have their values by now: a backend may keep them in a layout of its
-   * own. What else is not bound gets a buffer of its own. Borrowed during the call. */
+  /* Every constant must be bound, to bytes that already have their values, because a backend may copy them into a
+   * layout of its own. Any other tensor that is not bound gets a buffer of its own. Borrowed during the call. */
   const tsr_binding *bindings;
   int32_t strict;       /* 1: TSR_ERR_UNSUPPORTED (naming each line) instead of falling back */
   int32_t keep_all;     /* 1: every temporary keeps its value until the next run and can be read */
-  int32_t profile;      /* 1: times per line */
+  int32_t profile;      /* 1: measure the time of each line */
   tsr_device *fallback; /* runs the lines that the device does not; NULL: the runtime opens `cpu`, else `reference` */
-  tsr_buffer *arena;    /* where the temporaries go, from its start: of the device, bound to nothing, as large as
-                           tsr_device_measure says, outliving the executable. Executables that share one never run side
-                           by side. One as large as tsr_program_measure says for the same alignment does, too: the
-                           device then computes fewer lines as one. NULL: one of its own */
-  /* What follows the arena where no buffer can hold all of it, as tsr_device_measure_pieces says: each as large as the
-   * arena, the last one perhaps smaller. No temporary lies in two of them. Borrowed during the call. */
+  tsr_buffer *arena;    /* where the temporaries go, from its start: a buffer of the device, bound to nothing, as large
+                           as tsr_device_measure says, which outlives the executable. Executables that share an arena
+                           never run side by side. The size that tsr_program_measure gives for the same alignment is
+                           enough, too: the device then computes fewer lines as one. NULL: an arena of its own */
+  /* More buffers for the arena, if one buffer cannot hold all of it, as tsr_device_measure_pieces says: each as large
+   * as the arena, the last one perhaps smaller. No temporary lies in two of them. Borrowed during the call. */
   tsr_buffer *const *arena_rest;
   int32_t n_arena_rest;
   int32_t reserved;
@@ -219,14 +220,14 @@ TSR_API tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tenso
 /* Runs once and waits for the end. */
 TSR_API tsr_status tsr_executable_run(tsr_executable *executable) TSR_MUST_CHECK;
 
-/* The two halves of tsr_executable_run: start may return before the run ends; wait blocks until it has. A call that
- * touches what a run in flight uses may have to wait for it, too: if the run failed, it returns the run's error, having
- * done nothing else, and wait returns the code once more. */
+/* The two halves of tsr_executable_run: start may return before the run ends; wait blocks until it has ended. A call
+ * that touches what a run in flight uses may have to wait for the run, too. If the run failed, that call does nothing
+ * and returns the run's error, and wait returns the same code again. */
 TSR_API tsr_status tsr_executable_start(tsr_executable *executable) TSR_MUST_CHECK;
 TSR_API tsr_status tsr_executable_wait(tsr_executable *executable) TSR_MUST_CHECK;
 
-/* As n calls of tsr_executable_start, n at least 1: each run goes on from the states that the one before it left. Where
- * the backend can it hands them to the device at once. After an error some of them may have run. */
+/* Like n calls of tsr_executable_start, n at least 1: each run goes on from the states that the run before it left. If
+ * the backend can, it hands all runs to the device at once. After an error, some of them may have run. */
 TSR_API tsr_status tsr_executable_start_many(tsr_executable *executable, int32_t n) TSR_MUST_CHECK;
 
 typedef struct tsr_executable_info {
@@ -235,8 +236,8 @@ typedef struct tsr_executable_info {
   int32_t segments;        /* stretches of lines on one device: 1 without fallback */
   int32_t copies;          /* copies between the devices in one run */
   int64_t copy_bytes;      /* their bytes */
-  int64_t temporary_bytes; /* one buffer per temporary would take */
-  int64_t planned_bytes;   /* what the plan's arena takes */
+  int64_t temporary_bytes; /* that one buffer per temporary would take */
+  int64_t planned_bytes;   /* that the plan's arena takes */
 } tsr_executable_info;
 TSR_API void tsr_executable_report_sized(const tsr_executable *executable, tsr_executable_info *info, size_t size);
 static inline void tsr_executable_report(const tsr_executable *executable, tsr_executable_info *info)
@@ -249,7 +250,7 @@ TSR_API int tsr_executable_line_fell_back(const tsr_executable *executable, int3
 
 /* What each line hands to its device: kernels, and waits for all before them (tessera/backend.h). A line that is
  * computed as one with later lines has none. n must be the number of lines; the executable was compiled without
- * profile, which keeps lines apart. Errors: TSR_ERR_UNSUPPORTED (a device's backend does not tell). */
+ * profile, which keeps lines apart. Errors: TSR_ERR_UNSUPPORTED (a device's backend does not report them). */
 TSR_API tsr_status tsr_executable_commands(tsr_executable *executable, tsr_line_commands *lines,
                                            int32_t n) TSR_MUST_CHECK;
 

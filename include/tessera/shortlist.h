@@ -17,15 +17,15 @@ typedef struct tsr_shortlist tsr_shortlist;
 typedef struct tsr_shortlist_entry {
   int32_t source; /* token ids */
   int32_t target;
-  float probability; /* of the target given the source, or any other number by which the better ones are known */
+  float probability; /* of the target given the source, or any other number that is larger for better targets */
 } tsr_shortlist_entry;
 
-/* A search for sentences computes together the logits of
- *   the best targets of each token of their sources, `best` of each at most;
+/* A search computes the logits only of these tokens, for all sentences of a batch together:
+ *   the best targets of each token of their sources, at most `best` of each;
  *   the tokens 0 .. first-1: vocabularies have the frequent ones first;
  *   the tokens that end a sentence, that are forced, and <unk>;
- *   and of as many further tokens, the lowest ids first, as make the number a round one.
- * Immutable afterwards: any number of threads. *shortlist is the caller's until tsr_shortlist_close. Errors:
+ *   and further tokens, the lowest ids first, until the number is round.
+ * The shortlist never changes: any number of threads. *shortlist is the caller's until tsr_shortlist_close. Errors:
  * TSR_ERR_ARGUMENT (an id outside its vocabulary, a negative number), TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_shortlist_create(int32_t source_vocabulary, int32_t target_vocabulary,
                                         const tsr_shortlist_entry *entries, int64_t n, int32_t first, int32_t best,

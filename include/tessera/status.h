@@ -42,8 +42,8 @@ typedef int32_t tsr_status;
  *     did before it had the field. A caller that is newer than the library may leave the fields that the library does
  *     not know 0; one that is set is refused (TSR_ERR_ARGUMENT), as is a struct_size that the struct never had, such as
  *     0.
- *   - the library fills it (tsr_generate_options alone): struct_size is set before the call, and nothing is written
- *     behind it; what the library does not know becomes 0.
+ *   - the library fills it (only tsr_generate_options): the caller sets struct_size before the call, and the library
+ *     writes nothing beyond it; fields that the library does not know become 0.
  *
  * Infos and statistics, which the library fills whole, grow likewise without struct_size: each is asked for with a
  * function whose last argument is the size that the caller knows (tsr_NAME_sized), which the function of the plain name
@@ -59,15 +59,15 @@ typedef int32_t tsr_status;
   TSR_ABI_PIN(type, field, at);                                                                                        \
   TSR_ABI_ASSERT((at) + sizeof(((type *)0)->field) == sizeof(type), #type " ends with padding")
 
-/* The code's name, such as "TSR_ERR_SHAPE"; "TSR_ERR_?" for a number that is none. Never NULL, static. Any thread. */
+/* The code's name, such as "TSR_ERR_SHAPE"; "TSR_ERR_?" for an unknown number. Never NULL, static. Any thread. */
 TSR_API const char *tsr_status_name(tsr_status status);
 
 /* The message of the calling thread's last error; "" if there was none. Valid until the thread's next error. */
 TSR_API const char *tsr_error_message(void);
 
-/* The number, in its call, of the sentence that the calling thread's last error is about; -1: of none. *message: NULL,
- * or receives the message from behind the words that name the sentence, for a caller who knows it by another name (a
- * file and a line); valid as the message is. */
+/* The number, in its call, of the sentence that the calling thread's last error is about; -1: of none. *message, which
+ * may be NULL, receives the message without the words that name the sentence, for a caller that names the sentence
+ * itself (a file and a line); it is valid as long as the message is. */
 TSR_API int64_t tsr_error_sentence(const char **message);
 
 /* Sets the calling thread's message and returns `status`: for `return tsr_fail(TSR_ERR_IO, "%s: ...", path);`. */
@@ -83,9 +83,9 @@ typedef void (*tsr_log_fn)(void *user, int32_t level, const char *message);
  * to stderr. Not thread-safe: call it before anything else. */
 TSR_API void tsr_log_set(tsr_log_fn receiver, void *user);
 
-/* Checks that TESSERA_LOG, which the default receiver reads, is a level's name where it is set. A log cannot fail: it
- * takes another text for `warning`. So a program asks once, at its beginning; tsr_runtime_create asks, too. Any thread.
- * Errors: TSR_ERR_ARGUMENT. */
+/* Checks that TESSERA_LOG, which the default receiver reads, is a level's name, if it is set. A log cannot fail: it
+ * takes any other text for `warning`. So a program checks once, at its beginning; tsr_runtime_create checks, too. Any
+ * thread. Errors: TSR_ERR_ARGUMENT. */
 TSR_API tsr_status tsr_log_check(void);
 
 /* Thread-safe. */

@@ -16,10 +16,10 @@ extern "C" {
 
 typedef int32_t tsr_dtype; /* TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I32 */
 
-/* "f32", "f16", "bf16", "i8", "i32"; "?" for a number that is none. Static. Any thread. */
+/* "f32", "f16", "bf16", "i8", "i32"; "?" for an unknown number. Static. Any thread. */
 TSR_API const char *tsr_dtype_name(tsr_dtype dtype);
 
-/* Bytes of one element; 0 for a number that is none. */
+/* Bytes of one element; 0 for an unknown number. */
 TSR_API size_t tsr_dtype_size(tsr_dtype dtype);
 
 typedef struct tsr_shape {
@@ -38,8 +38,7 @@ TSR_API int64_t tsr_shape_elements(const tsr_shape *shape);
 /* 1 if ranks and extents are equal. */
 TSR_API int tsr_shape_equal(const tsr_shape *a, const tsr_shape *b);
 
-/* Writes "[2, 3]" into text (size bytes, cut if too small) and returns text; of a rank that no tensor has, only the
- * rank. */
+/* Writes "[2, 3]" into text (size bytes, cut if too small) and returns text; for an invalid rank, only the rank. */
 TSR_API char *tsr_shape_print(const tsr_shape *shape, char *text, size_t size);
 
 /* One element. Widening is exact; narrowing rounds to nearest, ties to even; overflow gives infinity; NaN stays NaN. */

@@ -16,8 +16,8 @@ typedef struct tsr_tokenizer tsr_tokenizer;
 /* The sides of a translation. */
 enum { TSR_SIDE_SOURCE = 0, TSR_SIDE_TARGET = 1 };
 
-/* Opens the tokenizer of a model's folder. Which kind it is, tokenizer_config.json says (tokenizer_class), else
- * config.json, else the files that are there:
+/* Opens the tokenizer of a model's folder. Its kind comes from tokenizer_config.json (tokenizer_class), else from
+ * config.json, else from the files that are there:
  *   marian    source.spm, target.spm, vocab.json, target_vocab.json if the vocabularies are separate
  *   t5        spiece.model
  *   pegasus   spiece.model
@@ -28,9 +28,9 @@ enum { TSR_SIDE_SOURCE = 0, TSR_SIDE_TARGET = 1 };
  *             sentencepiece.bpe.model, spm.model, spiece.model or sentencepiece.model
  *   bart      vocab.json, merges.txt (byte-level BPE)
  *   fast      tokenizer.json: Unigram, BPE that was made from SentencePiece, byte-level BPE
- * A folder that has tokenizer.json in place of its kind's files opens from that.
- * Results equal those of Hugging Face's tokenizers. Immutable but for
- * tsr_tokenizer_set_languages: any number of threads. The model need not outlive it. *tokenizer is the caller's until
+ * If a folder has tokenizer.json instead of its kind's files, the tokenizer opens from that.
+ * Results equal those of Hugging Face's tokenizers. Any number of threads may use a tokenizer; only
+ * tsr_tokenizer_set_languages changes it. The model need not outlive it. *tokenizer is the caller's until
  * tsr_tokenizer_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED, naming the file. */
 TSR_API tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
 TSR_API void tsr_tokenizer_close(tsr_tokenizer *tokenizer); /* takes NULL */
@@ -38,8 +38,8 @@ TSR_API void tsr_tokenizer_close(tsr_tokenizer *tokenizer); /* takes NULL */
 /* The same for a folder that holds the tokenizer's files and no model, such as `tessera vocab` writes. */
 TSR_API tsr_status tsr_tokenizer_open_folder(const char *folder, tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
 
-/* The same, and the kind is told: a name of the list above; NULL: as the files say. Errors also: TSR_ERR_ARGUMENT (no
- * such kind). */
+/* The same, with the kind as a name of the list above; NULL: as the files say. Errors also: TSR_ERR_ARGUMENT (no such
+ * kind). */
 TSR_API tsr_status tsr_tokenizer_open_as(const char *folder, const char *kind,
                                          tsr_tokenizer **tokenizer) TSR_MUST_CHECK;
 
@@ -73,11 +73,11 @@ TSR_API const char *tsr_tokenizer_language(const tsr_tokenizer *tokenizer, int32
 /* The chosen language of a side (TSR_SIDE_*), or NULL. */
 TSR_API const char *tsr_tokenizer_chosen_language(const tsr_tokenizer *tokenizer, int32_t side);
 
-/* Chooses the languages of source and target texts; NULL leaves one as it is: at first what tokenizer_config.json says,
- * else for sources the original's default, English, and for targets none. Their tokens are put where the model expects
- * them: into what the encode functions give, and into tsr_tokenizer_info. Before the tokenizer is used by several
- * threads. Errors: TSR_ERR_ARGUMENT (an unknown code: the message lists the nearest; a tokenizer without languages; a
- * source language for Marian, which marks the target's alone). */
+/* Chooses the languages of source and target texts; NULL leaves one as it is. At first they are what
+ * tokenizer_config.json says, else English for sources, the original's default, and none for targets. The encode
+ * functions and tsr_tokenizer_info put the languages' tokens where the model expects them. Call this before several
+ * threads use the tokenizer. Errors: TSR_ERR_ARGUMENT (an unknown code: the message lists the nearest; a tokenizer
+ * without languages; a source language for Marian, which marks only the target language). */
 TSR_API tsr_status tsr_tokenizer_set_languages(tsr_tokenizer *tokenizer, const char *source,
                                                const char *target) TSR_MUST_CHECK;
 
@@ -87,8 +87,8 @@ TSR_API tsr_status tsr_tokenizer_set_languages(tsr_tokenizer *tokenizer, const c
 TSR_API tsr_status tsr_tokenizer_encode(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
                                         int32_t *n_ids) TSR_MUST_CHECK;
 
-/* The ids of a target text, as a model is trained to write it; else the same. Errors also: TSR_ERR_ARGUMENT (no target
- * language was chosen, where one is needed). */
+/* The same for a target text, as a model is trained to write it. Errors also: TSR_ERR_ARGUMENT (a target language is
+ * needed, and none was chosen). */
 TSR_API tsr_status tsr_tokenizer_encode_target(const tsr_tokenizer *tokenizer, const char *text, size_t size,
                                                int32_t **ids, int32_t *n_ids) TSR_MUST_CHECK;
 
@@ -101,32 +101,32 @@ TSR_API tsr_status tsr_tokenizer_decode(const tsr_tokenizer *tokenizer, const in
 TSR_API tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids,
                                              int32_t n_ids, char **text) TSR_MUST_CHECK;
 
-/* The token of an id as the vocabulary spells it, "" for an id outside and for one without a token. side:
+/* The token of an id as the vocabulary spells it; "" for an id outside the vocabulary or without a token. side:
  * TSR_SIDE_*. */
 TSR_API const char *tsr_tokenizer_token(const tsr_tokenizer *tokenizer, int32_t side, int32_t id);
 
-/* What becomes of a source text with more tokens than the model takes. */
+/* What to do with a source text that has more tokens than the model takes. */
 enum {
   TSR_LONG_CUT = 0,   /* the first tokens are translated */
-  TSR_LONG_SPLIT = 1, /* it is parted behind sentences, else clauses, else words, else characters */
+  TSR_LONG_SPLIT = 1, /* it is split after sentences, else clauses, else words, else characters */
   TSR_LONG_ERROR = 2  /* it is refused */
 };
 
 /* A source text as a model takes it. */
 typedef struct tsr_source {
   int32_t n_tokens; /* of the whole text, special tokens included; with has_more: of what was read of it */
-  int32_t n_parts;  /* 1, more of a text that was parted; 0: there is nothing to translate */
+  int32_t n_parts;  /* 1; more if the text was split; 0: there is nothing to translate */
   int32_t **ids;    /* [n_parts] token ids, special tokens included */
   int32_t *n_ids;   /* [n_parts] */
   int32_t has_more; /* 1: the text is far too long, and only its beginning was tokenized as a whole */
   int32_t reserved;
 } tsr_source;
 
-/* The ids of a source text in parts of at most `most` tokens, special tokens included. White space alone, and what the
- * tokenizer takes for nothing, is no text: n_parts is 0. Parts begin with the token of a target language (>>fra<<) with
- * which the text begins. Their translations, joined by blanks, are the text's. *source is the caller's until
- * tsr_source_finish; after an error it is empty. Errors: TSR_ERR_ARGUMENT (TSR_LONG_ERROR: with the number of tokens),
- * those of tsr_tokenizer_encode. */
+/* The ids of a source text in parts of at most `most` tokens, special tokens included. If the text is only white space,
+ * or the tokenizer gives no tokens for it, n_parts is 0. If the text begins with the token of a target language
+ * (>>fra<<), every part does. The translations of the parts, joined by blanks, are the text's translation. *source is
+ * the caller's until tsr_source_finish; after an error it is empty. Errors: TSR_ERR_ARGUMENT (TSR_LONG_ERROR: with the
+ * number of tokens), those of tsr_tokenizer_encode. */
 TSR_API tsr_status tsr_source_prepare_sized(const tsr_tokenizer *tokenizer, const char *text, size_t text_size,
                                             int32_t most, int32_t long_input, tsr_source *source,
                                             size_t size) TSR_MUST_CHECK;
@@ -141,8 +141,9 @@ TSR_API void tsr_source_finish(tsr_source *source); /* takes an empty one */
 /* Frees what the library allocated for the caller; takes NULL. */
 TSR_API void tsr_free(void *memory);
 
-/* Copies a text, what is not UTF-8 replaced by U+FFFD as all of the library reads it (one for each maximal subpart, as
- * the Unicode standard recommends), to `clean`, with room for 3 * size bytes; returns the bytes written. Any thread. */
+/* Copies a text to `clean`, which has room for 3 * size bytes, and replaces what is not UTF-8 by U+FFFD, as all of the
+ * library does (one for each maximal subpart, as the Unicode standard recommends). Returns the bytes written. Any
+ * thread. */
 TSR_API size_t tsr_utf8_clean(const char *text, size_t size, char *clean);
 
 #ifdef __cplusplus

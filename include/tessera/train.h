@@ -23,10 +23,10 @@ typedef struct tsr_training_options {
   float epsilon;            /* of Adam; 0: 1e-9 */
   float weight_decay;       /* of the matrices; 0: none */
   int32_t decoupled;        /* 1: AdamW; 0: the decay is part of the gradient */
-  float max_norm;           /* to which the norm of all gradients is clipped; 0: not at all */
+  float max_norm;           /* the norm of all gradients is clipped to this; 0: not at all */
   int32_t average;          /* 1: an exponential average of the parameters is kept */
-  int32_t recompute;        /* 1: what is within a layer is computed once more for the gradients instead of kept */
-  int32_t statistics;       /* 1: outputs that tell about each layer, see below */
+  int32_t recompute;        /* 1: what is within a layer is computed again for the gradients instead of kept */
+  int32_t statistics;       /* 1: outputs with statistics of each layer, see below */
   tsr_dtype products;       /* type in which products read the matrices: 0 or TSR_F32; TSR_F16, TSR_BF16: mixed
                                precision, the parameters themselves stay f32; with TSR_BF16 all factors of products and
                                of attention, of the gradients' too, may be rounded to it (of reduced precision,
@@ -87,8 +87,8 @@ enum {
   TSR_TRAINED_COUNT = 4
 };
 
-/* Copies one out or in. index: of the parameter, as tsr_model_parameter counts; n: its elements. Writing a parameter
- * leaves the rest alone. Errors: TSR_ERR_ARGUMENT (TSR_TRAINED_AVERAGE without `average`), the device's. */
+/* Copies one of these out or in. index: of the parameter, as tsr_model_parameter counts; n: its elements. Writing one
+ * leaves the others alone. Errors: TSR_ERR_ARGUMENT (TSR_TRAINED_AVERAGE without `average`), the device's. */
 TSR_API tsr_status tsr_trainer_read(tsr_trainer *trainer, int32_t what, int32_t index, float *values,
                                     int64_t n) TSR_MUST_CHECK;
 TSR_API tsr_status tsr_trainer_write(tsr_trainer *trainer, int32_t what, int32_t index, const float *values,
@@ -139,13 +139,13 @@ TSR_API tsr_status tsr_trainer_gradients(tsr_trainer *trainer, const tsr_example
                                          const tsr_step_control *control, tsr_gradient_fn receive, void *context,
                                          tsr_step_result *result) TSR_MUST_CHECK;
 
-/* After a result that is not finite: looks for the first line of the step's program, run again on the same examples,
- * that makes a number that is not finite out of finite ones, and writes it (label, operator, operands) into text. "" if
- * there is none. A masked score of -inf is no fault. */
+/* After a result that is not finite: runs the step's program again on the same examples, looks for the first line that
+ * makes a number that is not finite from finite ones, and writes the line (label, operator, operands) into text. "" if
+ * there is none. A masked score of -inf is not a fault. */
 TSR_API tsr_status tsr_trainer_find_fault(tsr_trainer *trainer, const tsr_examples *examples,
                                           const tsr_step_control *control, char *text, size_t size) TSR_MUST_CHECK;
 
-/* With `statistics`: what the last step told about a layer. index: 0 .. count - 1. */
+/* With `statistics`: a layer's statistics of the last step. index: 0 .. count - 1. */
 typedef struct tsr_layer_statistics {
   char name[96];        /* "encoder.layers.0" */
   double mean;          /* of the activations that leave the layer */
@@ -161,10 +161,10 @@ static inline TSR_MUST_CHECK tsr_status tsr_trainer_layer(const tsr_trainer *tra
   return tsr_trainer_layer_sized(trainer, index, statistics, sizeof *statistics);
 }
 
-/* What a step takes on the device. */
+/* The memory that a step takes on the device. */
 typedef struct tsr_trainer_memory {
   int64_t state_bytes;     /* parameters, moments, averages, sums */
-  int64_t temporary_bytes; /* of the largest program: one buffer per temporary would take */
+  int64_t temporary_bytes; /* that one buffer per temporary would take, in the largest program */
   int64_t planned_bytes;   /* of the arena that all programs share */
   int32_t programs;        /* compiled */
 } tsr_trainer_memory;

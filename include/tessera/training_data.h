@@ -3,15 +3,15 @@
  * tessera/training_data.h: what a model is trained on: batches of token ids, of sentence pairs in files of any size, or
  * of a toy task.
  *
- * Pairs are taken in pools: so many of them are read, tokenised, filtered, shuffled, sorted by their widths, cut into
- * batches, and the batches shuffled. While one pool is consumed a thread prepares the next; no more than two are ever
- * held. A corpus that fits into one pool is read once, and shuffled anew for each epoch. Beyond a pool nothing is
- * shuffled: large files that are sorted by their subject should be shuffled on disk.
+ * Pairs come in pools. The pairs of a pool are read, tokenised, filtered, shuffled, sorted by their widths and cut into
+ * batches, and the batches are shuffled. While one pool is consumed, a thread prepares the next; no more than two are
+ * ever held. A corpus that fits into one pool is read once, and shuffled again for each epoch. Nothing is shuffled
+ * across pools: large files that are sorted by their subject should be shuffled on disk.
  *
  * The batches are a pure function of the files, the options and the place in the stream, whatever the threads do.
  *
- * tsr_training_run (tessera/training_run.h) makes such a stream by itself. A loop of one's own takes its batches to
- * tsr_trainer_step.
+ * tsr_training_run (tessera/training_run.h) makes such a stream by itself. If you write a loop of your own, give the
+ * batches to tsr_trainer_step.
  */
 #ifndef TESSERA_TRAINING_DATA_H
 #define TESSERA_TRAINING_DATA_H
@@ -24,8 +24,8 @@ extern "C" {
 #endif
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Toy tasks: sequences of random tokens, to be copied, reversed or sorted. What a Transformer that learns has to learn
- * within minutes, from examples of which each follows from the seed and its number alone.
+ * Toy tasks: sequences of random tokens, to be copied, reversed or sorted. A Transformer that works learns them within
+ * minutes. Each example follows only from the seed and its number.
  *
  * Ids are laid out as in a Marian folder: </s> 0, <unk> 1 (never used), the tokens, <pad> last.
  */
@@ -48,7 +48,7 @@ typedef struct tsr_toy_task {
 /* "copy", "reverse", "sort". Errors: TSR_ERR_ARGUMENT. */
 TSR_API tsr_status tsr_toy_task_find(const char *name, int32_t *kind) TSR_MUST_CHECK;
 
-/* TSR_ERR_ARGUMENT where a field is out of range, or where there are too few sequences to hold some out. */
+/* TSR_ERR_ARGUMENT if a field is out of range, or if there are too few sequences to hold some out. */
 TSR_API tsr_status tsr_toy_task_check(const tsr_toy_task *task) TSR_MUST_CHECK;
 
 static inline int32_t tsr_toy_task_pad(const tsr_toy_task *task)
@@ -68,7 +68,7 @@ typedef struct tsr_training_data tsr_training_data;
 typedef struct tsr_training_data_options {
   uint32_t struct_size;
   int32_t shuffle;                /* 1 for training; 0: pairs as they come, batches by their widths */
-  tsr_corpus_files files;         /* where no task is given */
+  tsr_corpus_files files;         /* if there is no task */
   const tsr_tokenizer *tokenizer; /* of the files; outlives the stream */
   const tsr_toy_task *task;       /* NULL: the files. Copied */
   int64_t task_examples; /* of an epoch; 0: 100,000. What is held out is the same in each epoch, what is trained on
@@ -113,10 +113,10 @@ typedef struct tsr_training_batch {
   const int64_t *lines; /* [sentences] numbers of the pairs in their corpus, from 1 */
 } tsr_training_batch;
 
-/* The next batch; *batch is NULL after the last epoch. Blocks while the pool is not ready. What goes wrong while a pool
- * is read is reported in the place of its first batch, and again by each further call. Errors: TSR_ERR_IO;
- * TSR_ERR_FORMAT (a malformed line, with file and line; no pair that passes the filter, with what was wrong with them);
- * TSR_ERR_ARGUMENT (a position of other data); TSR_ERR_OUT_OF_MEMORY. */
+/* The next batch; *batch is NULL after the last epoch. Blocks while the pool is not ready. An error in reading a pool
+ * is reported instead of its first batch, and again by each further call. Errors: TSR_ERR_IO; TSR_ERR_FORMAT (a
+ * malformed line, with file and line; no pair that passes the filter, with what was wrong with them); TSR_ERR_ARGUMENT
+ * (a position of other data); TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_training_data_next(tsr_training_data *data, const tsr_training_batch **batch) TSR_MUST_CHECK;
 
 /* Where a stream is: whole numbers, to be stored as they are. Zero: at its beginning. */
@@ -131,13 +131,13 @@ typedef struct tsr_training_data_position {
 /* Where the next batch comes from. */
 TSR_API void tsr_training_data_tell(const tsr_training_data *data, tsr_training_data_position *position);
 
-/* Goes on from a position that a stream with the same options over the same files told: the batches are those that
- * followed there, bit for bit. Also after the end and after an error. Begins to read from there; what goes wrong then
- * is told by tsr_training_data_next. Errors: TSR_ERR_ARGUMENT (a negative number), TSR_ERR_OUT_OF_MEMORY. */
+/* Goes on from a position of a stream with the same options over the same files: the batches are those that followed
+ * there, bit for bit. Also after the end and after an error. Begins to read from there; tsr_training_data_next reports
+ * errors of reading. Errors: TSR_ERR_ARGUMENT (a negative number), TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_training_data_seek(tsr_training_data *data,
                                           const tsr_training_data_position *position) TSR_MUST_CHECK;
 
-/* What became of the pairs, in the pools of the current epoch up to the one in use, since the last seek. */
+/* How many pairs were kept or left out, in the pools of the current epoch up to the one in use, since the last seek. */
 typedef struct tsr_training_data_counts {
   int64_t read;
   int64_t kept;

@@ -6,9 +6,9 @@
  * OUT/ becomes the model's folder. OUT/train/ holds last.safetensors, best.safetensors and step-N.safetensors,
  * log.csv, log.jsonl and, with statistics, layers.csv.
  *
- * What a run computes follows from the options and the files: one that was stopped at any moment, by SIGKILL too, and
- * resumed gives the same numbers as one that was not, on one device. Only what depends on the clock by its nature does
- * not: where `minutes` end it, and learning rates that fall over minutes.
+ * The results of a run follow from the options and the files. On one device, a run that was stopped at any moment, even
+ * by SIGKILL, and resumed gives the same numbers as one that was not stopped. The exception is what depends on the
+ * clock: the end after `minutes`, and learning rates that fall over minutes.
  */
 #ifndef TESSERA_TRAINING_RUN_H
 #define TESSERA_TRAINING_RUN_H
@@ -43,7 +43,7 @@ TSR_API tsr_status tsr_schedule_find(const char *name, int32_t *kind) TSR_MUST_C
 /* Errors: TSR_ERR_ARGUMENT, naming the field. */
 TSR_API tsr_status tsr_schedule_check(const tsr_schedule *schedule) TSR_MUST_CHECK;
 
-/* 1 if the kind falls to its floor at the end of the training, and so has to know how much of it is over. */
+/* 1 if the kind falls to its floor at the end of the training, and so has to know how much of the training is over. */
 TSR_API int tsr_schedule_has_end(const tsr_schedule *schedule);
 
 /* The paper's peak: factor * d_model^-0.5 * warmup^-0.5. */
@@ -52,7 +52,7 @@ TSR_API double tsr_schedule_paper_peak(double factor, int32_t d_model, int64_t w
 /* The share, 0 to 1, of what follows the warm-up that is over at a step of `steps`. */
 TSR_API double tsr_schedule_decayed(const tsr_schedule *schedule, int64_t step, int64_t steps);
 
-/* The rate of a step, counted from 1. decayed: as above; of linear and cosine alone. */
+/* The rate of a step, counted from 1. decayed: as above; only linear and cosine use it. */
 TSR_API double tsr_schedule_rate(const tsr_schedule *schedule, int64_t step, double decayed);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ TSR_API tsr_status tsr_initialise(const tsr_model *model, int32_t method, uint64
  * A run
  */
 
-/* By what validations are compared. BLEU needs text; of a task, the share of sequences that came out exactly. */
+/* What validations are compared by. BLEU needs text; EXACT is the share of a task's sequences that came out exactly. */
 enum { TSR_CRITERION_LOSS = 1, TSR_CRITERION_BLEU = 2, TSR_CRITERION_EXACT = 3 };
 
 /* What is known after a step, and what a row of the log has: a point of the curves. */
@@ -144,7 +144,7 @@ typedef struct tsr_training_run_options {
   double average_decay; /* of the exponential average: at step t min(this, (1 + t) / (10 + t)); 0: there is none */
   double loss_scale;    /* the first one, where products are f16; 0: 65536 */
   int32_t scale_window; /* updates without an overflow after which it doubles; 0: 1000 */
-  int32_t average_last; /* in the end, the mean of so many saved states competes with the best; 0: none */
+  int32_t average_last; /* at the end, the mean of the last N saved states competes with the best; 0: none */
 
   /* The run ends at whichever comes first; data->epochs, too. */
   int64_t steps;    /* 0: none; likewise the next three */
@@ -152,14 +152,14 @@ typedef struct tsr_training_run_options {
   double until;     /* a BLEU or a share of exact sequences that is enough */
   int32_t patience; /* validations in a row that are not better than the best */
 
-  int32_t keep;           /* step-N.safetensors that stay; at least average_last */
+  int32_t keep;           /* number of step-N.safetensors that stay; at least average_last */
   int64_t log_every;      /* steps; 0: 50 */
   int64_t save_every;     /* 0: 500 */
   int64_t validate_every; /* 0: 500 */
 
   /* Validation: on files, or on what the task holds out. */
   tsr_corpus_files valid; /* source NULL and no task: there is none */
-  int32_t criterion;      /* TSR_CRITERION_*; 0: the first there is of exact sequences, BLEU and loss */
+  int32_t criterion;      /* TSR_CRITERION_*; 0: exact sequences, else BLEU, else loss, whichever there is */
   int32_t beam;           /* of the search; 0: 1 */
   int32_t sentences;      /* that are translated, from the beginning; 0: none */
 
@@ -206,8 +206,8 @@ typedef struct tsr_training_run_result {
 TSR_API tsr_status tsr_training_run_check(const tsr_training_run_options *options) TSR_MUST_CHECK;
 
 /* Trains, and writes the model's folder. `model` and `device` as for tsr_trainer_create; fallback: as there, or NULL.
- * Without `resume` OUT must hold no training and no model. Blocks; one run at a time in a folder, which a lock sees to,
- * and any number in others. Errors: TSR_ERR_ARGUMENT; TSR_ERR_IO; TSR_ERR_FORMAT (also a loss that is no longer finite:
+ * Without `resume` OUT must hold no training and no model. Blocks. A lock allows one run at a time in a folder, and any
+ * number in others. Errors: TSR_ERR_ARGUMENT; TSR_ERR_IO; TSR_ERR_FORMAT (also a loss that is no longer finite:
  * the message names step, pairs and the first line of the program that produced it; the last checkpoint stands); those
  * of the data and of the device. */
 TSR_API tsr_status tsr_training_run_sized(const tsr_model *model, tsr_device *device, tsr_device *fallback,

@@ -2,8 +2,8 @@
  *
  * tessera/transformer.h: encoder-decoder Transformers: a model as it lies on disk, and a model on a device.
  *
- * One configuration struct describes every family; a family is a reader of its config file and a map of tensor names,
- * not code of its own. Built on the operators only.
+ * One configuration struct describes every family. A family is a reader of its config file and a map of tensor names,
+ * without layers of its own. Everything is built from the operators.
  */
 #ifndef TESSERA_TRANSFORMER_H
 #define TESSERA_TRANSFORMER_H
@@ -36,7 +36,7 @@ enum {
   TSR_POSITION_RELATIVE_VECTORS = 7
 };
 
-/* Activations of models beside those of operators, of which they are composed. */
+/* Activations of models that no operator has; they are composed of several operators. */
 enum {
   TSR_ACTIVATION_COMPOSED = 64,     /* the first of them */
   TSR_ACTIVATION_GELU_SIGMOID = 64, /* x / (1 + exp(-1.702 x)) */
@@ -93,30 +93,29 @@ TSR_SIZED_PIN(tsr_transformer_config, decoder_start_id, 180);
 typedef struct tsr_model tsr_model;
 
 /* Opens a model folder (config.json and, if there, model.safetensors, mapped, not copied), a folder of CTranslate2, or
- * a package of Argos, as a folder or a file. Immutable afterwards: any
- * number of threads may use it. *model is the caller's until tsr_model_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT,
- * TSR_ERR_UNSUPPORTED (a family or an option this build does not know), each naming the file and the key or tensor. */
+ * a package of Argos, as a folder or a file. The model never changes afterwards: any number of threads may use it.
+ * *model is the caller's until tsr_model_close. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED (a family or an
+ * option that this build does not know), each naming the file and the key or tensor. */
 TSR_API tsr_status tsr_model_open(const char *folder, tsr_model **model) TSR_MUST_CHECK;
 
-/* Makes a model that is not on disk yet, of the family that config->family names ("marian", "t5", ..): one without a
- * folder ("") and without weights. A head size of 0 stands for d_model / heads, a decoder_start_id of -1 for what the
- * family has in its place. The configuration is copied, and has to be one that the family's own config.json
- * can express: a Marian model with rmsnorm, for one, is refused. *model as above. Errors: TSR_ERR_ARGUMENT (a field out
- * of range), TSR_ERR_UNSUPPORTED (a field that the family does not express), each naming the field;
- * TSR_ERR_OUT_OF_MEMORY. */
+/* Makes a model that is not on disk yet, of the family that config->family names ("marian", "t5", ..). It has no folder
+ * ("") and no weights. A head size of 0 means d_model / heads, and a decoder_start_id of -1 the family's usual one. The
+ * configuration is copied. The family's own config.json must be able to express it: a Marian model with rmsnorm, for
+ * example, is refused. *model as above. Errors: TSR_ERR_ARGUMENT (a field out of range), TSR_ERR_UNSUPPORTED (a field
+ * that the family does not express), each naming the field; TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **model) TSR_MUST_CHECK;
 TSR_API void tsr_model_close(tsr_model *model); /* takes NULL; no transformer made from it is left */
 
 TSR_API const tsr_transformer_config *tsr_model_config(const tsr_model *model);
 TSR_API const char *tsr_model_folder(const tsr_model *model); /* as it was opened; "" for one that was created */
 
-/* The files of the weights, which live as long as the model; NULL without weights. Any thread. */
+/* The files of the weights; they live as long as the model. NULL without weights. Any thread. */
 TSR_API const tsr_checkpoint *tsr_model_checkpoint(const tsr_model *model);
 
 /* 1 if the folder holds weights; without them a model can be described, not run. */
 TSR_API int tsr_model_has_weights(const tsr_model *model);
 
-/* The same as an error, for who needs them. Errors: TSR_ERR_IO, naming the folder; TSR_ERR_ARGUMENT (the model was
+/* Returns an error if the model has no weights: TSR_ERR_IO, naming the folder, or TSR_ERR_ARGUMENT (the model was
  * created from a configuration). */
 TSR_API tsr_status tsr_model_check_weights(const tsr_model *model) TSR_MUST_CHECK;
 
@@ -136,7 +135,7 @@ static inline TSR_MUST_CHECK tsr_status tsr_model_parameter(const tsr_model *mod
   return tsr_model_parameter_sized(model, index, info, sizeof *info);
 }
 
-/* Where elements of a parameter come from: one after the other its pieces are the parameter, row-major. */
+/* Where elements of a parameter come from: the pieces, one after the other, make the parameter, row-major. */
 typedef struct tsr_parameter_piece {
   const char *tensor; /* its name in the checkpoint, which lives as long as the model; NULL: every element is `fill` */
   int64_t first;      /* elements first .. first+count-1 of that tensor */
@@ -156,28 +155,29 @@ static inline TSR_MUST_CHECK tsr_status tsr_model_parameter_piece(const tsr_mode
 typedef tsr_status (*tsr_parameter_source_fn)(void *context, int32_t parameter, int64_t first, int64_t count,
                                               float *elements);
 
-/* How a model is written. The dropouts are those of the training: they are only noted, for who trains on. */
+/* How a model is written. The dropouts are those of the training: they are only noted, for later training. */
 typedef struct tsr_save_options {
   uint32_t struct_size;
   tsr_dtype storage;  /* of every tensor: TSR_F32, TSR_F16 or TSR_BF16; 0: TSR_F32 */
-  int32_t beam;       /* that generation_config.json asks for; 0: 1 */
-  int32_t max_length; /* of the output, likewise, with the start token and </s>; 0: max_positions */
+  int32_t beam;       /* the beam in generation_config.json; 0: 1 */
+  int32_t max_length; /* the same for the output's length, with the start token and </s>; 0: max_positions */
   float dropout;
   float attention_dropout;
   float activation_dropout;
 } tsr_save_options;
 TSR_SIZED_PIN(tsr_save_options, activation_dropout, 24);
 
-/* Writes config.json, generation_config.json and model.safetensors into a folder, which is made if need be, as the
- * family's original would: what from_pretrained of Hugging Face transformers loads (4.47 itself cannot load a Marian
- * model with vocabularies of two sizes, 5 can); nn_transformer: a state dict of torch.nn.Transformer between
- * src_tok_emb, tgt_tok_emb and generator. Tables of sinusoids are not written. The tokenizer's files are the caller's.
- *   read: where the parameters are; NULL: the model's own weights. It is called for pieces, in an order that may come
- *         back to a parameter
+/* Writes config.json, generation_config.json and model.safetensors into a folder, and creates the folder if it is
+ * missing. The files are as the family's original writes them: from_pretrained of Hugging Face transformers loads them
+ * (4.47 itself cannot load a Marian model with vocabularies of two sizes, 5 can); for nn_transformer, a state dict of
+ * torch.nn.Transformer with src_tok_emb, tgt_tok_emb and generator. Tables of sinusoids are not written. The caller
+ * writes the tokenizer's files.
+ *   read: gives the parameters; NULL: the model's own weights. It is called for pieces, and may be called for the same
+ *         parameter again later
  *   options: may be NULL
- * Each file takes the place of an old one in one step, the weights last: a crash leaves each file whole. The folder may
- * be the model's own. Any thread. Errors: TSR_ERR_ARGUMENT (also for a finite number that the storage type has not,
- * naming the parameter), TSR_ERR_UNSUPPORTED, TSR_ERR_IO, what `read` returns. */
+ * Each file replaces an old one in one step, the weights last: a crash leaves each file whole. The folder may be the
+ * model's own. Any thread. Errors: TSR_ERR_ARGUMENT (also for a finite number that the storage type cannot hold, naming
+ * the parameter), TSR_ERR_UNSUPPORTED, TSR_ERR_IO, what `read` returns. */
 TSR_API tsr_status tsr_model_save(const tsr_model *model, const char *folder, const tsr_save_options *options,
                                   tsr_parameter_source_fn read, void *context) TSR_MUST_CHECK;
 
@@ -189,24 +189,24 @@ typedef struct tsr_transformer tsr_transformer;
 typedef struct tsr_transformer_options {
   uint32_t struct_size;
   /* Storage of the matrices on the device, converted as they are loaded. TSR_F32. TSR_F16, TSR_BF16: the device may
-   * round what is multiplied with them to the same type (tsr_matmul_reduced_precision), with TSR_F16 the factors of
-   * attention as well. TSR_I8: each row as whole numbers of 1/127 of its largest magnitude, and what is multiplied with
-   * it quantised as tsr_matmul_i8 tells. 0: as the checkpoint has them, nothing else rounded. Softmax, norms, and all
-   * sums are f32. */
+   * round what is multiplied with them to the same type (tsr_matmul_reduced_precision), and with TSR_F16 also the
+   * factors of attention. TSR_I8: each row as whole numbers of 1/127 of its largest magnitude; what is multiplied with
+   * it is quantised as tsr_matmul_i8 says. 0: as the checkpoint has them, and nothing is rounded. Softmax, norms, and
+   * all sums are f32. */
   tsr_dtype weights;
   int32_t strict;       /* as in tsr_compile_options */
   int32_t cache;        /* compiled programs kept; 0: 16 */
   tsr_device *fallback; /* as in tsr_compile_options */
   int32_t workers;      /* batches that tsr_generate computes side by side, each on a thread; 0: as many as the device's
                            concurrent_runs and the number of sentences suggest */
-  int32_t profile;      /* 1: keeps the times of its programs' lines, for tsr_transformer_profile (inspect.h) */
+  int32_t profile;      /* 1: measure the times of its programs' lines, for tsr_transformer_profile (inspect.h) */
 } tsr_transformer_options;
 TSR_SIZED_PIN(tsr_transformer_options, profile, 28);
 
 /* Uploads the weights. `model` and `device` outlive *transformer, which is the caller's until tsr_transformer_destroy.
  * `options` may be NULL. One thread at a time. Errors: TSR_ERR_FORMAT (a tensor missing, of a wrong shape or type, or
- * with NaN in it, by name), TSR_ERR_DEVICE_MEMORY, TSR_ERR_UNSUPPORTED. The log is told of weights that are
- * infinite. */
+ * with NaN in it, by name), TSR_ERR_DEVICE_MEMORY, TSR_ERR_UNSUPPORTED. Infinite weights give a warning in the
+ * log. */
 TSR_API tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device,
                                           const tsr_transformer_options *options,
                                           tsr_transformer **transformer) TSR_MUST_CHECK;
@@ -215,18 +215,18 @@ TSR_API void tsr_transformer_destroy(tsr_transformer *transformer); /* takes NUL
 /* Teacher forcing: encoder output and logits of a batch.
  *   source [B, S], target [B, L] token ids, padded with any id;  source_lengths [B]
  *   encoder_output [B, S, D] and logits [B, L, V] f32, or NULL; what lies beyond a sentence's length is unspecified
- * An encoder alone has no logits: these, and target, are NULL. A decoder alone has no source: source, source_lengths
- * and encoder_output are NULL, n_source does not count. With M2M100 a pad within a sentence counts as a token: it takes
- * a position, where the original gives it none.
+ * An encoder alone has no logits: logits and target are NULL. A decoder alone has no source: source, source_lengths and
+ * encoder_output are NULL, and n_source is ignored. With M2M100 a pad within a sentence counts as a token: it takes a
+ * position, while the original gives it none.
  * Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary, a length beyond S or max_positions), TSR_ERR_UNSUPPORTED
- * (what the model has not is asked for), the runtime's. */
+ * (the model lacks what is asked for), the runtime's. */
 TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch, int32_t n_source,
                                            const int32_t *source, const int32_t *source_lengths, int32_t n_target,
                                            const int32_t *target, float *encoder_output, float *logits) TSR_MUST_CHECK;
 
-/* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants are named
- * as the model's parameters; the scales of one that is kept as TSR_I8 are NAME.scales, f32. weights: as in
- * tsr_transformer_options. Keys and values are f32. */
+/* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants have the
+ * names of the model's parameters; the scales of a parameter that is kept as TSR_I8 are NAME.scales, f32. weights: as
+ * in tsr_transformer_options. Keys and values are f32. */
 enum {
   TSR_PROGRAM_ENCODE =
       1, /* source [B, S], source_lengths [B] -> cross-attention keys and values (states), encoder_output */
@@ -237,25 +237,26 @@ enum {
 };
 typedef struct tsr_program_size {
   int32_t batch;  /* B */
-  int32_t source; /* S; of a model without an encoder: does not count */
+  int32_t source; /* S; ignored for a model without an encoder */
   int32_t target; /* L: positions (DECODE, SCORE), or the capacity of the cache */
   int32_t beam;   /* N */
 } tsr_program_size;
 TSR_API tsr_status tsr_model_program(const tsr_model *model, tsr_dtype weights, int32_t kind,
                                      const tsr_program_size *size, tsr_program **program) TSR_MUST_CHECK;
 
-/* The same with the keys and values that are kept, and the weights of a shortlist, in the type `states`: TSR_F32, or
- * that of 16 bits that `weights` is. */
+/* The same with the cached keys and values, and the weights of a shortlist, in the type `states`: TSR_F32, or the type
+ * `weights` if it has 16 bits. */
 TSR_API tsr_status tsr_model_program_with_states(const tsr_model *model, tsr_dtype weights, tsr_dtype states,
                                                  int32_t kind, const tsr_program_size *size,
                                                  tsr_program **program) TSR_MUST_CHECK;
 
-/* The type that a transformer on the device takes for these: weights of 16 bits have them kept in their type by a GPU
- * that reads and writes states in it, and gains from reading half as much; else f32. device: NULL: such a GPU. */
+/* The type that a transformer on the device uses for these states. If the weights have 16 bits, and the device is a GPU
+ * that reads and writes states in their type and gains from reading half as much, it is their type; else f32. device:
+ * NULL: such a GPU. */
 TSR_API tsr_status tsr_model_states(const tsr_model *model, tsr_device *device, tsr_dtype weights,
                                     tsr_dtype *states) TSR_MUST_CHECK;
 
-/* The same with matrices and states in the types in which the transformer keeps them. */
+/* The program with matrices and states in the types in which the transformer keeps them. */
 TSR_API tsr_status tsr_transformer_program(const tsr_transformer *transformer, int32_t kind,
                                            const tsr_program_size *size, tsr_program **program) TSR_MUST_CHECK;
 

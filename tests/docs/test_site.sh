@@ -20,7 +20,7 @@ for file in index.html tessera.html translate.html examples.html api/index.html 
     exit 1
   }
 done
-grep -q 'seconds until it is answered' "$work/site/api/structtsr__translation__request.html" || {
+grep -q 'seconds after which an unfinished text is answered' "$work/site/api/structtsr__translation__request.html" || {
   echo "FAILED: the reference does not have the headers' comments"
   exit 1
 }
