@@ -70,8 +70,7 @@ class Document(unittest.TestCase):
             self.assertEqual([f"{list(one.absolute_path)}: {one.message[:200]}" for one in problems], [])
             for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(document)):
                 SPEC.resolve({"$ref": reference})
-            names = [one["operationId"] for item in document["paths"].values() for one in item.values()]
-            self.assertEqual(len(names), len(set(names)))
+            self.check_names(document)
             version = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout
             self.assertIn(document["info"]["version"], version)
             # The router's own table is told by the numbers of requests.
@@ -81,6 +80,19 @@ class Document(unittest.TestCase):
                      for method, path in table}
             self.assertEqual(table, SPEC.operations())
             self.assertTrue(all("options" in item for item in document["paths"].values()))
+
+
+    def check_names(self, document):
+        """What the schema of OpenAPI cannot tell: names that must be there, or must differ."""
+        operations = [(path, one) for path, item in document["paths"].items() for one in item.values()]
+        names = [one["operationId"] for _, one in operations]
+        self.assertEqual(len(names), len(set(names)))
+        tags, keys = {one["name"] for one in document["tags"]}, document["components"]["securitySchemes"]
+        for path, one in operations:
+            placed = {parameter["name"] for parameter in one.get("parameters", ()) if parameter["in"] == "path"}
+            self.assertEqual(placed, set(re.findall(r"\{(\w+)\}", path)), path)
+            self.assertLessEqual(set(one["tags"]), tags)
+            self.assertLessEqual({name for way in one.get("security", ()) for name in way}, set(keys))
 
 
 class Answers(unittest.TestCase):
@@ -172,6 +184,12 @@ class Answers(unittest.TestCase):
                 self.assertEqual(self.server.ask("GET", path)[0], 200, path)
                 with_body = self.server.ask("GET", path, "{}", JSON) # as one client does
                 self.assertEqual(with_body[0], 200, path)
+                connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+                connection.request("HEAD", path)
+                answer = connection.getresponse()
+                self.assertEqual((answer.status, answer.read()), (200, b""), path)
+                self.assertEqual(answer.getheader("Content-Type"), with_body[2]["Content-Type"])
+                connection.close()
         for path in ["/v2/languages", "/v2/usage"]:
             for kind in (JSON, FORM):
                 self.assertEqual(self.server.ask("POST", path, "{}" if kind == JSON else "", kind)[0], 200)
@@ -317,7 +335,7 @@ class Refusals(unittest.TestCase):
 
     def test_shutting_down(self):
         """Connections that are open when SIGTERM comes are told so, as long as there is work in hand."""
-        with HeldServer("--beam", "8") as server:
+        with HeldServer("--beam", "8", "--timeout", "600") as server:
             wanted = sorted(SPEC.operations()) + [("OPTIONS", path) for path in sorted(SPEC.document["paths"])]
             connections = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=60) for _ in [None, *wanted]]
             for one in connections:
