@@ -310,6 +310,9 @@ class Life(unittest.TestCase):
                     body = {"text": [SENTENCE], "target_lang": target, "source_lang": source}
                     self.assertEqual(server.ask("POST", "/v2/translate", body)[1]["translations"],
                                      [{"detected_source_language": source, "text": TRANSLATION}])
+            with Server("--direction", "one=en-pt", models=folder) as server: # Portuguese is what there is
+                for target in ["pt", "pt-BR", "pb"]:
+                    self.assertEqual(server.translate(target=target)[:2], (200, {"translatedText": TRANSLATION}))
 
     def test_keys_and_limits(self):
         made = subprocess.run([PROGRAM, "serve", "--make-key"], capture_output=True, text=True, check=True).stdout
