@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds every answer of the server to what its own GET /spec says. Usage: test_spec.py PROGRAM MODELS [TEST..]
 
@@ -20,7 +20,7 @@ import unittest
 from spec import SPEC, HeldServer, Validator
 from test_serve import MODELS, PROGRAM, SENTENCE, TRANSLATION
 
-# Debian's package openapi-specification.
+# Debian's package openapi-specification. Its python3-jsonschema is for Debian's Python, which the first line names.
 OPENAPI = "/usr/share/openapi-specification/schemas/v3.0/schema.json"
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 KINDS = (JSON, FORM, PARTS, "query")
