@@ -3,15 +3,16 @@
  * The reference as a backend `failing` with GPUs, so that `auto` takes them first: as many as TESSERA_FAILING_DEVICES
  * says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it. Where
  * TESSERA_FAILING_WHILE names a file, the devices are lost while it exists: runs fail and devices cannot be opened, and
- * each time that one is to be opened the seconds of a steady clock are added to the file. With
- * TESSERA_FAILING_AHEAD=1 steps run ahead of the host, and the run that loses the device is found out when it is waited
- * for.
+ * each time that one is to be opened the seconds of a steady clock are added to the file. Where TESSERA_FAILING_SLOW
+ * names a file, the device that was opened first takes no data as long as it exists. With TESSERA_FAILING_AHEAD=1 steps
+ * run ahead of the host, and the run that loses the device is found out when it is waited for.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/support/over_reference.h"
 
@@ -19,6 +20,7 @@ static const tsr_backend *sound;
 static const tsr_host *services;
 static long last_run, is_ahead;
 static long n_runs; /* of the device that was opened last */
+static const tsr_backend_device *first_opened;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static long number_of(const char *name, long otherwise)
@@ -81,7 +83,23 @@ static int32_t device_open(void *context, uint32_t index, tsr_backend_device **d
   pthread_mutex_lock(&lock);
   n_runs = 0;
   pthread_mutex_unlock(&lock);
-  return sound->device_open(context, 0, device);
+  const int32_t status = sound->device_open(context, 0, device);
+  pthread_mutex_lock(&lock);
+  first_opened = first_opened ? first_opened : *device;
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+static int32_t buffer_create(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer)
+{
+  pthread_mutex_lock(&lock);
+  const int is_first = device == first_opened;
+  pthread_mutex_unlock(&lock);
+  const char *name = is_first ? services->option(services, "FAILING_SLOW") : NULL;
+  while (name && access(name, F_OK) == 0) {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  }
+  return sound->buffer_create(device, size, usage, buffer);
 }
 
 /* 1 once the device is lost. `runs`: how many runs this call is. */
@@ -137,6 +155,7 @@ const tsr_backend *tessera_backend_query(uint32_t host_abi_major, const tsr_host
   table.device_count = device_count;
   table.device_properties = device_properties;
   table.device_open = device_open;
+  table.buffer_create = buffer_create;
   table.run = run;
   table.wait = wait;
   table.buffer_read = buffer_read;

@@ -175,6 +175,8 @@ void api_metrics(call *c)
   print_number(&b, "tessera_waiting", "gauge", "Parts of texts that wait.", (double)t->waiting);
   print_number(&b, "tessera_running", "gauge", "Parts of texts in batches.", (double)t->running);
   print_number(&b, "tessera_lines_in_hand", "gauge", "Lines accepted and not answered.", (double)work_lines_in_hand());
+  print_number(&b, "tessera_stream_bytes", "gauge", "Of streams, that wait until their clients read them.",
+               (double)http_stream_bytes(s->http));
   print_number(&b, "tessera_connections", "gauge", "Open connections.", (double)http_connections(s->http));
   print_number(&b, "tessera_active_requests", "gauge", "Requests that are not answered.", (double)http_active(s->http));
   print_number(&b, "tessera_models", "gauge", "Model folders.", all.n_models);

@@ -27,22 +27,52 @@ static void send_event(call *c, const char *event, json_t *data)
   free(text);
 }
 
+/* Text that came while the client lagged behind. It is told together, so that no more of it waits than there is of the
+ * translation. By one thread at a time. */
+typedef struct stream_state {
+  translate_wishes wishes; /* first: translate_answer reads them */
+  text_buffer late;
+  int32_t late_text; /* whose it is */
+} stream_state;
+
+static void send_late(call *c, stream_state *s)
+{
+  if (s->late.size > 0) {
+    send_event(c, NULL, json_pack("{s:i, s:s%}", "index", (int)s->late_text, "text", s->late.bytes, s->late.size));
+    s->late.size = 0;
+  }
+}
+
 static void on_piece(void *user, int32_t text, const char *bytes, size_t size)
 {
-  send_event(user, NULL, json_pack("{s:i, s:s%}", "index", (int)text, "text", bytes, size));
+  call *c = user;
+  stream_state *s = c->own;
+  if (s->late.size > 0 && (s->late_text != text || !http_stream_is_full(c->http))) {
+    send_late(c, s);
+  }
+  if (http_stream_is_full(c->http)) {
+    s->late_text = text;
+    text_add_bytes(&s->late, bytes, size);
+  } else {
+    send_event(c, NULL, json_pack("{s:i, s:s%}", "index", (int)text, "text", bytes, size));
+  }
 }
 
 static void on_done(void *user, work *w)
 {
   call *c = user;
   int outcome = work_outcome(w);
+  stream_state *s = c->own;
   if (outcome == WORK_DONE) {
+    send_late(c, s);
     send_event(c, "done", translate_answer(c, w));
   } else {
     send_event(
         c, "error",
         json_pack("{s:s}", "error", outcome == WORK_LATE ? "The translation took too long" : "Cannot translate text"));
   }
+  free(s->late.bytes);
+  s->late = (text_buffer){.bytes = NULL};
   http_stream_end(c->http);
   http_release(c->http);
 }
@@ -56,8 +86,8 @@ void api_stream(call *c)
     translate_finish(&r);
     return;
   }
-  translate_wishes *wishes = calloc(1, sizeof *wishes);
-  c->own = wishes;
+  stream_state *own = calloc(1, sizeof *own);
+  c->own = own;
   work *w = NULL;
   work_options options = {.prefix = r.prefix,
                           .alignment = r.alignment,
@@ -66,7 +96,7 @@ void api_stream(call *c)
                           .done = on_done,
                           .user = c};
   int is_html = r.is_html || r.alternatives > 0 || r.next_words > 0;
-  int fine = wishes && !is_html && work_create(c->service->models, set, &way, r.n, r.texts, r.sizes, &options, &w);
+  int fine = own && !is_html && work_create(c->service->models, set, &way, r.n, r.texts, r.sizes, &options, &w);
   translate_finish(&r);
   if (!fine) {
     models_release(c->service->models, set);
@@ -77,10 +107,9 @@ void api_stream(call *c)
     }
     return;
   }
-  wishes->alignment = options.alignment;
-  if (work_lines(w) + work_lines_in_hand() > c->settings->queue) {
+  own->wishes.alignment = options.alignment;
+  if (!reserve_work(c, w)) {
     work_release(w);
-    reply_busy(c);
     return;
   }
   set_work(c, w);
@@ -88,8 +117,5 @@ void api_stream(call *c)
   http_suspend(c->http);
   http_answer_header(c->http, "Cache-Control", "no-cache");
   http_stream_begin(c->http, 200, "text/event-stream");
-  if (!work_start(w, INT64_MAX)) {
-    http_stream_end(c->http);
-    http_release(c->http);
-  }
+  work_start(w);
 }

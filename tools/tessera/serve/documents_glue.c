@@ -40,16 +40,21 @@ typedef struct passage {
   int status; /* of HTTP, of what failed; 200: nothing did */
 } passage;
 
-/* Waits until there is room for the texts, or the deadline has passed. Returns 0 then. */
+/* Waits until there is room for the texts. Returns a status of HTTP: 200: they are started. */
 static int start(documents_way *way, work *w, double deadline)
 {
-  while (!work_start(w, way->call->settings->queue)) {
-    if (clock_seconds() > deadline || http_is_gone(way->call->http)) {
-      return 0;
+  const int32_t most = way->call->settings->queue;
+  while (!work_reserve(w, most)) {
+    if (work_lines(w) > most || http_is_gone(way->call->http)) {
+      return 503;
+    }
+    if (clock_seconds() > deadline) {
+      return 504;
     }
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
   }
-  return 1;
+  work_start(w);
+  return 200;
 }
 
 /* Translates texts and waits. *done is the caller's. Returns a status of HTTP. */
@@ -68,11 +73,11 @@ static int wait_for_texts(documents_way *way, const char *const *texts, const si
   pthread_cond_init(&waits.done, NULL);
   work_hold(*done);
   set_work(c, *done);
-  int status = 503;
   if (http_is_gone(c->http)) {
     work_cancel(*done);
   }
-  if (start(way, *done, options.deadline)) {
+  int status = start(way, *done, options.deadline);
+  if (status == 200) {
     pthread_mutex_lock(&waits.lock);
     while (!waits.is_done) {
       pthread_cond_wait(&waits.done, &waits.lock);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -67,6 +68,7 @@ typedef struct connection {
   double since;   /* when what it does began */
   int is_reading; /* 1: a request comes; 0: it is idle, or waits for an answer or sends it (is_busy) */
   int is_busy;
+  int is_shut; /* nothing more is read of it */
 } connection;
 
 struct http_server {
@@ -81,6 +83,8 @@ struct http_server {
   connection *connections;
   atomic_llong n_connections;
   atomic_llong n_active;
+  atomic_llong stream_bytes;
+  atomic_int is_draining;
   pthread_t reaper;
   pthread_cond_t stops;
   int is_stopping;
@@ -181,6 +185,7 @@ static ssize_t read_stream(void *user, uint64_t position, char *bytes, size_t mo
     got = (ssize_t)(s->size < most ? s->size : most);
     memcpy(bytes, s->bytes, (size_t)got);
     s->size -= (size_t)got;
+    atomic_fetch_sub(&x->server->stream_bytes, got);
     memmove(s->bytes, s->bytes + got, s->size);
   } else if (s->is_ended) {
     got = MHD_CONTENT_READER_END_OF_STREAM;
@@ -222,6 +227,9 @@ static enum MHD_Result queue(exchange *x)
   }
   for (int i = 0; i < x->n_headers; i++) {
     MHD_add_response_header(x->response, x->headers[i].name, x->headers[i].value);
+  }
+  if (atomic_load(&x->server->is_draining)) {
+    MHD_add_response_header(x->response, "Connection", "close");
   }
   enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)x->status, x->response);
   MHD_destroy_response(x->response);
@@ -288,8 +296,23 @@ void http_stream_begin(http_request *request, int status, const char *content_ty
   enum { PIECE = 4096 };
   x->is_stream = 1;
   http_hold(request); /* the response's */
+  /* What the client does not read waits here, where it is bounded, and not in the system. */
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  int most = HTTP_STREAM_FULL;
+  if (info) {
+    setsockopt((int)info->connect_fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
+  }
   struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE, read_stream, x, NULL);
   answer(request, status, content_type, response);
+}
+
+int http_stream_is_full(http_request *request)
+{
+  exchange *x = exchange_of(request);
+  pthread_mutex_lock(&x->lock);
+  int is_full = x->stream.size >= HTTP_STREAM_FULL;
+  pthread_mutex_unlock(&x->lock);
+  return is_full;
 }
 
 void http_stream_write(http_request *request, const char *bytes, size_t size)
@@ -308,6 +331,7 @@ void http_stream_write(http_request *request, const char *bytes, size_t size)
   if (s->size + size <= s->room && x->connection && size > 0) {
     memcpy(s->bytes + s->size, bytes, size);
     s->size += size;
+    atomic_fetch_add(&x->server->stream_bytes, (long long)size);
     wake_stream(x);
   }
   pthread_mutex_unlock(&x->lock);
@@ -350,6 +374,7 @@ void http_release(http_request *request)
   if (x->response) {
     MHD_destroy_response(x->response);
   }
+  atomic_fetch_sub(&x->server->stream_bytes, (long long)x->stream.size);
   free(x->stream.bytes);
   free(request->query);
   free(request->body);
@@ -691,13 +716,26 @@ const char *http_listens(const http_server *server, int *is_local)
   return server->listens;
 }
 
-void http_quiesce(http_server *server)
+void http_drain(http_server *server)
 {
-  if (server->daemon && server->listener < 0) {
-    server->listener = (int)MHD_quiesce_daemon(server->daemon);
-    if (server->listener >= 0) {
-      close(server->listener);
+  atomic_store(&server->is_draining, 1);
+  server->listener = (int)MHD_quiesce_daemon(server->daemon);
+  if (server->listener >= 0) {
+    close(server->listener);
+  }
+  const struct timespec pause = {.tv_nsec = 10000000};
+  while (atomic_load(&server->n_connections) > 0) {
+    pthread_mutex_lock(&server->lock);
+    for (connection *c = server->connections; c; c = c->after) {
+      /* What the system has received is still read, and answered; then the connection ends. A request that is under way
+       * is left alone: that its connection is shut would look as if its client had left. */
+      if (!c->is_reading && !c->is_busy && !c->is_shut) {
+        shutdown(c->socket, SHUT_RD);
+        c->is_shut = 1;
+      }
     }
+    pthread_mutex_unlock(&server->lock);
+    nanosleep(&pause, NULL);
   }
 }
 
@@ -709,6 +747,11 @@ int64_t http_active(http_server *server)
 int64_t http_connections(http_server *server)
 {
   return atomic_load(&server->n_connections);
+}
+
+int64_t http_stream_bytes(http_server *server)
+{
+  return atomic_load(&server->stream_bytes);
 }
 
 void http_stop(http_server *server)

@@ -11,7 +11,7 @@
 
 typedef struct http_server http_server;
 
-enum { HTTP_ADDRESS_ROOM = 64, HTTP_MOST_HEADERS = 8 };
+enum { HTTP_ADDRESS_ROOM = 64, HTTP_MOST_HEADERS = 8, HTTP_STREAM_FULL = 1 << 16 };
 
 /* A request. It lives until its answer is sent and nobody holds it. */
 typedef struct http_request {
@@ -59,12 +59,15 @@ int http_start(const http_settings *settings, const http_handlers *handlers, htt
 /* Where it listens: "127.0.0.1:40000"; is_local: 1 if only this machine can reach it. */
 const char *http_listens(const http_server *server, int *is_local);
 
-/* Takes no new connections. */
-void http_quiesce(http_server *server);
+/* Takes no new connections, and waits until all have ended: those without a request at once, the others when their
+ * answer is sent. handlers.begin has refused all that comes meanwhile. */
+void http_drain(http_server *server);
 
 /* Requests whose headers have come and whose answers are not sent. */
 int64_t http_active(http_server *server);
 int64_t http_connections(http_server *server);
+/* Bytes of streams that wait until their clients read them. */
+int64_t http_stream_bytes(http_server *server);
 
 /* Ends all connections; no request is active, or its answer comes by itself. Takes NULL. */
 void http_stop(http_server *server);
@@ -88,6 +91,8 @@ void http_answer_static(http_request *request, int status, const char *content_t
 /* An answer in pieces: begin instead of http_answer, each write from any thread, end once. After a failed allocation or
  * when the client has left, writes are lost. */
 void http_stream_begin(http_request *request, int status, const char *content_type);
+/* 1 if the client lags behind so far that what can wait should: HTTP_STREAM_FULL bytes have not been sent. */
+int http_stream_is_full(http_request *request);
 void http_stream_write(http_request *request, const char *bytes, size_t size);
 void http_stream_end(http_request *request);
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double bounds[METRICS_BOUNDS] = {0.002, 0.005, 0.01, 0.02, 0.05, 0.1,  0.2,
                                               0.5,   1.0,   2.0,  5.0,  10.0, 30.0, 60.0};
@@ -18,20 +19,33 @@ void histogram_note(histogram *h, double seconds)
   atomic_fetch_add(&h->microseconds, (long long)(seconds * 1e6));
 }
 
+/* Room for so many bytes more. Returns 0 if memory ran out, once or before. */
+static int make_room(text_buffer *b, size_t size)
+{
+  if (b->size + size > b->room && !b->has_failed) {
+    char *grown = realloc(b->bytes, 2 * (b->size + size));
+    b->has_failed = !grown;
+    b->bytes = grown ? grown : b->bytes;
+    b->room = grown ? 2 * (b->size + size) : b->room;
+  }
+  return !b->has_failed;
+}
+
+void text_add_bytes(text_buffer *b, const char *bytes, size_t size)
+{
+  if (make_room(b, size)) {
+    memcpy(b->bytes + b->size, bytes, size);
+    b->size += size;
+  }
+}
+
 void text_add(text_buffer *b, const char *format, ...)
 {
   va_list arguments, again;
   va_start(arguments, format);
   va_copy(again, arguments);
   int wanted = vsnprintf(NULL, 0, format, arguments);
-  size_t size = b->size + (size_t)(wanted < 0 ? 0 : wanted) + 1;
-  if (size > b->room && !b->has_failed) {
-    char *grown = realloc(b->bytes, 2 * size);
-    b->has_failed = !grown;
-    b->bytes = grown ? grown : b->bytes;
-    b->room = grown ? 2 * size : b->room;
-  }
-  if (!b->has_failed && wanted >= 0) {
+  if (wanted >= 0 && make_room(b, (size_t)wanted + 1)) {
     vsnprintf(b->bytes + b->size, b->room - b->size, format, again);
     b->size += (size_t)wanted;
   }

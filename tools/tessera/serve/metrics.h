@@ -42,6 +42,7 @@ typedef struct text_buffer {
   int has_failed; /* memory ran out */
 } text_buffer;
 void text_add(text_buffer *b, const char *format, ...) TSR_PRINTF(2, 3);
+void text_add_bytes(text_buffer *b, const char *bytes, size_t size);
 
 /* The histogram's lines; labels: `endpoint="/translate"` or "". */
 void histogram_print(text_buffer *b, const char *name, const char *labels, histogram *h);

@@ -31,6 +31,7 @@ struct models {
   model_set *set;
   model *all; /* alive */
   instance *closing;
+  int64_t retired_bytes;        /* of translators that are no model's any more, and are not closed */
   models_statistics statistics; /* of what is closed, and counts */
   device_list devices;          /* as they were looked at last */
   double looked_at;
@@ -75,6 +76,7 @@ static void retire(model *m)
   if (by) {
     m->open = NULL;
     by->model = NULL;
+    by->models->retired_bytes += by->bytes;
     release_locked(by);
   }
 }
@@ -302,31 +304,36 @@ static int close_one(models *m)
   tsr_translator_measure(by->translator, &last);
   last.waiting = last.running = 0;
   last.devices = last.workers = 0;
+  const int64_t bytes = by->bytes;
   instance_free(by);
   pthread_mutex_lock(&m->lock);
+  m->retired_bytes -= bytes;
   add_statistics(&m->statistics.translators, &last);
   return 1;
 }
 
-/* With the lock. Closes the models that were not used for longest, until there is room for so many bytes more. */
-static void make_room(models *m, const model *but, int64_t bytes)
+/* With the lock. Closes the models that were not used for longest, until there will be room for a model. Returns 0 if
+ * there is none yet: others are still being opened or closed. */
+static int make_room(models *m, const model *wanted)
 {
-  int64_t most = m->settings->memory << 20;
+  const int64_t most = m->settings->memory << 20;
   while (most > 0) {
     int64_t open = 0;
     model *oldest = NULL;
     for (model *one = m->all; one; one = one->after) {
-      open += one->open || (one->is_opening && one != but) ? one->bytes : 0;
-      if (one->open && one != but && (!oldest || one->used < oldest->used)) {
+      open += one->open || one->is_opening ? one->bytes : 0;
+      if (one->open && !one->is_opening && (!oldest || one->used < oldest->used)) {
         oldest = one;
       }
     }
-    if (!oldest || open + bytes <= most) {
-      return;
+    if (open + wanted->bytes <= most || !oldest) {
+      const int64_t taken = open + m->retired_bytes;
+      return taken == 0 || taken + wanted->bytes <= most;
     }
     retire(oldest);
     m->statistics.evicted++;
   }
+  return 1;
 }
 
 /* With the lock. */
@@ -350,7 +357,6 @@ static segment *take_waiting(model *of)
 static void open_model(models *m, model *of)
 {
   instance *by = NULL;
-  make_room(m, of, of->bytes);
   of->is_opening = 1;
   of->references++;
   while (close_one(m)) {
@@ -556,7 +562,7 @@ static int work_once(models *m)
     if (of->is_opening) {
       continue;
     }
-    if (of->first && !of->open && (of->is_avoiding || now >= of->retry_at)) {
+    if (of->first && !of->open && (of->is_avoiding || now >= of->retry_at) && make_room(m, of)) {
       open_model(m, of);
       return 1;
     }
@@ -732,6 +738,7 @@ void models_measure(models *m, models_statistics *statistics)
   pthread_mutex_lock(&m->lock);
   *statistics = m->statistics;
   statistics->n_models = m->set->n_models;
+  statistics->open_bytes = m->retired_bytes;
   for (const model *of = m->all; of; of = of->after) {
     if (of->open) {
       tsr_translator_statistics one = {0};

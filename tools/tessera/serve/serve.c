@@ -144,17 +144,6 @@ static int start(session *s)
   return code;
 }
 
-/* Accepted requests are finished; each has a deadline. */
-static void drain(service *v)
-{
-  atomic_store(&v->is_draining, 1);
-  http_quiesce(v->http);
-  const struct timespec pause = {.tv_nsec = 20000000};
-  while (http_active(v->http) > 0) {
-    nanosleep(&pause, NULL);
-  }
-}
-
 static void serve_until_end(session *s, const sigset_t *signals)
 {
   for (;;) {
@@ -168,7 +157,8 @@ static void serve_until_end(session *s, const sigset_t *signals)
       files_sweep(&s->service);
     }
   }
-  drain(&s->service);
+  atomic_store(&s->service.is_draining, 1);
+  http_drain(s->service.http); /* each accepted request has a deadline */
 }
 
 static int run(void *opaque)

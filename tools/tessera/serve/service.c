@@ -38,7 +38,6 @@ void reply_busy(call *c)
 {
   http_answer_header(c->http, "Retry-After", "1");
   if (atomic_load(&c->service->is_draining)) {
-    http_answer_header(c->http, "Connection", "close");
     reply_error(c, 503, "The server is shutting down");
   } else {
     atomic_fetch_add(&c->service->metrics.queue_full, 1);
@@ -197,6 +196,20 @@ void cancel_work(call *c)
   }
 }
 
+int reserve_work(call *c, work *w)
+{
+  if (work_lines(w) > c->settings->queue) {
+    reply_error(c, 400, "Invalid request: request (%d lines) exceeds the server's queue (%d)", work_lines(w),
+                c->settings->queue);
+    return 0;
+  }
+  if (!work_reserve(w, c->settings->queue)) {
+    reply_busy(c);
+    return 0;
+  }
+  return 1;
+}
+
 void start_work(call *c, model_set *set, const route *way, const char *const *texts, const size_t *sizes, int32_t n,
                 work_options *options)
 {
@@ -208,15 +221,11 @@ void start_work(call *c, model_set *set, const route *way, const char *const *te
     reply_error(c, 500, "The server is out of memory");
     return;
   }
-  if (work_lines(w) > c->settings->queue) {
+  if (!reserve_work(c, w)) {
     work_release(w);
-    reply_error(c, 400, "Invalid request: request (%d lines) exceeds the server's queue (%d)", work_lines(w),
-                c->settings->queue);
     return;
   }
   set_work(c, w);
   http_suspend(c->http);
-  if (!work_start(w, c->settings->queue)) {
-    reply_busy(c);
-  }
+  work_start(w);
 }

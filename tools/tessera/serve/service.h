@@ -121,6 +121,9 @@ double call_deadline(const call *c);
 void start_work(call *c, model_set *set, const route *way, const char *const *texts, const size_t *sizes, int32_t n,
                 work_options *options);
 
+/* Finds room in the queue for a work. Returns 0 after it answered: the queue is full, or too small for the work. */
+int reserve_work(call *c, work *w);
+
 /* The work of a call, which is cancelled when the client leaves. */
 void set_work(call *c, work *w);
 void cancel_work(call *c);

@@ -49,6 +49,7 @@ struct work {
   pthread_mutex_t lock;
   int32_t left; /* lines that are not done; 1 more until all were submitted */
   int outcome;
+  int is_reserved;         /* its lines are among those in hand */
   pthread_mutex_t telling; /* of pieces: held while one is told */
   int32_t tells;           /* the line whose pieces are told */
 };
@@ -311,6 +312,7 @@ static void line_done(work *w, int outcome)
   }
   if (is_last) {
     atomic_fetch_sub(&lines_in_hand, w->n_lines);
+    w->is_reserved = 0;
     w->options.done(w->options.user, w);
     work_release(w); /* of work_start */
   }
@@ -458,6 +460,9 @@ void work_release(work *w)
   if (!w || atomic_fetch_sub(&w->references, 1) != 1) {
     return;
   }
+  if (w->is_reserved) {
+    atomic_fetch_sub(&lines_in_hand, w->n_lines);
+  }
   for (int32_t i = 0; i < w->n_lines; i++) {
     line *l = &w->lines[i];
     for (int32_t k = 0; k < l->n_results; k++) {
@@ -481,13 +486,18 @@ void work_release(work *w)
   free(w);
 }
 
-int work_start(work *w, int64_t most)
+int work_reserve(work *w, int64_t most)
 {
   int64_t before = atomic_fetch_add(&lines_in_hand, w->n_lines);
-  if (before + w->n_lines > most) {
+  w->is_reserved = before + w->n_lines <= most;
+  if (!w->is_reserved) {
     atomic_fetch_sub(&lines_in_hand, w->n_lines);
-    return 0;
   }
+  return w->is_reserved;
+}
+
+void work_start(work *w)
+{
   work_hold(w);
   w->left = w->n_lines + 1;
   if (w->options.piece) {
@@ -507,7 +517,6 @@ int work_start(work *w, int64_t most)
     submit(&w->lines[i]);
   }
   line_done(w, WORK_DONE);
-  return 1;
 }
 
 void work_cancel(work *w)

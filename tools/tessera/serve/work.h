@@ -46,8 +46,12 @@ void work_release(work *w);
 int32_t work_lines(const work *w);
 int64_t work_lines_in_hand(void);
 
-/* Returns 0, and does nothing, if there would be more than `most` lines in hand. */
-int work_start(work *w, int64_t most);
+/* Counts the lines among those in hand. Returns 0, and does nothing, if there would be more than `most`. They are in
+ * hand until the work is done, or until it is released without having been started. */
+int work_reserve(work *w, int64_t most);
+
+/* Of a work that was reserved. */
+void work_start(work *w);
 
 /* Asks to give it up; `done` follows. Any thread, at any time. */
 void work_cancel(work *w);

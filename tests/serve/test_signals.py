@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Signals under load. Usage: test_signals.py PROGRAM MODELS TIMES [TEST]
+
+SIGTERM, TIMES times at drawn moments: what the server has read of a request is answered whole, everything else refused.
+SIGHUP: no request is lost, though models are opened anew. TESSERA_SEED draws other moments."""
+import json
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+from test_serve import SENTENCE, TRANSLATION, Server
+
+TIMES = int(sys.argv[3])
+SEED = int(os.environ.get("TESSERA_SEED") or time.time_ns() % 1000000)
+LINES = 60
+
+
+def request(path, body):
+    body = json.dumps(body).encode()
+    return (b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" %
+            (path.encode(), len(body))) + body
+
+
+class Answer:
+    """What came over a connection: status, body and whether that is whole; b"" if nothing did."""
+
+    def __init__(self, data):
+        self.data, self.status, self.body, self.is_whole = data, None, b"", False
+        head, found, rest = data.partition(b"\r\n\r\n")
+        if found and head.startswith(b"HTTP/1.1 "):
+            self.status = int(head[9:12])
+            length = re.search(rb"\r\nContent-Length: (\d+)", head, re.I)
+            if length:
+                self.body, self.is_whole = rest, len(rest) == int(length.group(1))
+            else:
+                self.body, self.is_whole = self.join(rest), rest.endswith(b"0\r\n\r\n")
+        self.closes = b"\r\nConnection: close" in head
+
+    @staticmethod
+    def join(chunks):
+        whole = b""
+        while chunks:
+            size, _, rest = chunks.partition(b"\r\n")
+            n = int(size, 16)
+            whole, chunks = whole + rest[:n], rest[n + 2:]
+        return whole
+
+
+class Client:
+    """A connection of its own."""
+
+    def __init__(self, server):
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=120)
+        self.sent = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def ask(self, data):
+        """Sends a request and reads its answer, until it is whole or the connection ends."""
+        got, self.was_reset = b"", False
+        try:
+            self.socket.sendall(data)
+            self.sent += len(data)
+            while not Answer(got).is_whole:
+                more = self.socket.recv(65536)
+                if not more:
+                    break
+                got += more
+        except (ConnectionResetError, BrokenPipeError):
+            self.was_reset = True
+        return Answer(got)
+
+    def has_been_read(self):
+        """1 if the server had taken all that was sent when it ended the connection: what it has not read makes the
+        system reset the connection."""
+        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+        return not self.was_reset and struct.unpack_from("Q", info, 120)[0] >= self.sent
+
+
+class Terminated(unittest.TestCase):
+    def once(self, moment):
+        with Server("--beam", "1") as server:
+            self.assertEqual(server.translate()[0], 200)
+            text = "\n".join([SENTENCE] * LINES)
+            whole = "\n".join([TRANSLATION] * LINES)
+            wanted = {"q": text, "source": "en", "target": "fr"}
+            answers, faults, lock, stop = {}, [], threading.Lock(), threading.Event()
+            accepted = 12
+
+            def hold(number):
+                path = "/translate" if number % 2 else "/translate/stream"
+                with Client(server) as client:
+                    got = client.ask(request(path, wanted))
+                with lock:
+                    answers[number] = got
+
+            def hammer():
+                # One request after the other on a connection, as a client that keeps it does.
+                short = request("/translate", {"q": SENTENCE, "source": "en", "target": "fr"})
+                with Client(server) as client:
+                    while not stop.is_set():
+                        got = client.ask(short)
+                        right = got.status == 503 or (got.status == 200 and json.loads(got.body) ==
+                                                      {"translatedText": TRANSLATION}) if got.is_whole else not got.data
+                        if not right or (not got.data and client.has_been_read()):
+                            with lock:
+                                faults.append((got.data, client.was_reset))
+                        if not got.is_whole or got.closes:
+                            return
+
+            threads = [threading.Thread(target=hold, args=(i,)) for i in range(accepted)]
+            for t in threads:
+                t.start()
+            # The request for the metrics is one itself.
+            while server.metric("tessera_active_requests") < accepted + 1:
+                self.assertEqual(answers, {})
+                time.sleep(0.002)
+            idle = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(30)]
+            more = [threading.Thread(target=hammer) for _ in range(6)]
+            for t in more:
+                t.start()
+            time.sleep(moment)
+            self.assertLess(len(answers), accepted, "nothing was in hand any more")
+            server.process.send_signal(signal.SIGTERM)
+            is_refused = False
+            while not is_refused and server.process.poll() is None:
+                try:
+                    socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
+                except OSError:
+                    is_refused = True
+            code = server.process.wait(timeout=240)
+            stop.set()
+            for t in threads + more:
+                t.join()
+            self.assertRaises(OSError, socket.create_connection, ("127.0.0.1", server.port))
+            self.assertEqual(code, 0, server.log())
+            self.assertEqual(faults, [])
+            for number, got in answers.items():
+                self.assertEqual((got.status, got.is_whole), (200, True), got.data[-200:])
+                end = got.body if number % 2 else got.body.rpartition(b"event: done\ndata: ")[2]
+                self.assertEqual(json.loads(end)["translatedText"], whole)
+            self.assertEqual(len(answers), accepted)
+            for one in idle:
+                self.assertEqual(one.recv(1), b"")
+                one.close()
+            return is_refused
+
+    def test_accepted_requests_are_answered(self):
+        print("TESSERA_SEED:", SEED)
+        moments = random.Random(SEED)
+        refused = [self.once(moments.uniform(0, 0.15)) for _ in range(TIMES)]
+        self.assertIn(True, refused, "no new connection was refused before the end")
+
+    def test_a_request_that_is_coming(self):
+        """Its headers were read: the rest is, too."""
+        with Server() as server, Client(server) as client:
+            data = request("/translate", {"q": SENTENCE, "source": "en", "target": "fr"})
+            client.socket.sendall(data[:-10])
+            while server.metric("tessera_active_requests") < 2:
+                time.sleep(0.01)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            got = client.ask(data[-10:])
+            self.assertEqual((got.status, got.is_whole, got.closes), (200, True, True), got.data)
+            self.assertEqual(json.loads(got.body), {"translatedText": TRANSLATION})
+            self.assertEqual(server.process.wait(timeout=120), 0)
+
+
+class Reloaded(unittest.TestCase):
+    def test_nothing_is_lost(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            def settle(beam):
+                with open(file.name, "w", encoding="utf-8") as again:
+                    json.dump({"beam": beam}, again)
+            settle(1)
+            with Server("--config", file.name) as server:
+                self.assertEqual(server.translate()[0], 200)
+                faults, counts, stop = [], [0] * 8, threading.Event()
+
+                def ask(number):
+                    while not stop.is_set():
+                        try:
+                            got = server.translate()
+                            good = (got[0], got[1]) == (200, {"translatedText": TRANSLATION})
+                        except OSError as error:
+                            good, got = False, error
+                        counts[number] += 1
+                        if not good:
+                            faults.append(got)
+
+                threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(counts))]
+                for t in threads:
+                    t.start()
+                for i in range(6):
+                    before = sum(counts)
+                    settle(2 if i % 2 == 0 else 1) # another search: the model is opened anew
+                    server.process.send_signal(signal.SIGHUP)
+                    while server.log().count("anew") <= i or sum(counts) < before + 30:
+                        self.assertIsNone(server.process.poll())
+                        time.sleep(0.02)
+                stop.set()
+                for t in threads:
+                    t.join()
+                self.assertEqual(faults, [])
+                self.assertEqual(server.metric("tessera_models_opened_total"), 7)
+                self.assertEqual(server.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[4:])
