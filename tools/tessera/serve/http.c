@@ -238,6 +238,15 @@ static enum MHD_Result queue(exchange *x)
   return result;
 }
 
+/* With the lock, and before the connection can go on: its socket is open until then. */
+static void stop_watching(exchange *x)
+{
+  if (x->watched) {
+    watch_end(x->server->watch, x->watched);
+    x->watched = 0;
+  }
+}
+
 static void answer(http_request *request, int status, const char *content_type, struct MHD_Response *response)
 {
   exchange *x = exchange_of(request);
@@ -248,13 +257,10 @@ static void answer(http_request *request, int status, const char *content_type, 
   x->state = ANSWERED;
   int resume = x->is_suspended && x->connection;
   x->is_suspended = 0;
-  /* Of a stream the client's end is watched on. */
-  uint64_t watched = x->is_stream ? 0 : x->watched;
-  x->watched = watched ? 0 : x->watched;
-  pthread_mutex_unlock(&x->lock);
-  if (watched) {
-    watch_end(x->server->watch, watched);
+  if (!x->is_stream) { /* of a stream the client's end is watched on */
+    stop_watching(x);
   }
+  pthread_mutex_unlock(&x->lock);
   if (resume) {
     MHD_resume_connection(x->connection);
   }
@@ -341,14 +347,10 @@ void http_stream_end(http_request *request)
 {
   exchange *x = exchange_of(request);
   pthread_mutex_lock(&x->lock);
+  stop_watching(x);
   x->stream.is_ended = 1;
-  uint64_t watched = x->watched;
-  x->watched = 0;
   wake_stream(x);
   pthread_mutex_unlock(&x->lock);
-  if (watched) {
-    watch_end(x->server->watch, watched);
-  }
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
@@ -541,14 +543,10 @@ static void on_completed(void *user, struct MHD_Connection *mhd, void **context,
   }
   *context = NULL;
   pthread_mutex_lock(&x->lock);
-  uint64_t watched = x->watched;
-  x->watched = 0;
+  stop_watching(x);
   x->connection = NULL;
   x->request.path = x->request.method = "";
   pthread_mutex_unlock(&x->lock);
-  if (watched) {
-    watch_end(server->watch, watched);
-  }
   if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK && x->has_begun && !atomic_exchange(&x->is_gone, 1)) {
     server->handlers.gone(server->handlers.user, &x->request);
   }
@@ -697,16 +695,17 @@ int http_start(const http_settings *settings, const http_handlers *handlers, htt
     code = made->has_reaper ? TSR_EXIT_OK : tsr_cli_no_memory();
   }
   if (code == TSR_EXIT_OK) {
+    *server = made; /* before requests ask for it */
     code = start_daemon(made, listener);
   }
   if (code != TSR_EXIT_OK) {
+    *server = NULL;
     if (listener >= 0) {
       close(listener);
     }
     http_stop(made);
     return code;
   }
-  *server = made;
   return TSR_EXIT_OK;
 }
 

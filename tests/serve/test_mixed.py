@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A short mixed load, for the builds that find faults: requests of all kinds, clients that leave, broken HTTP, slow
+clients, a device that is lost, SIGHUP and SIGTERM. Usage: test_mixed.py PROGRAM MODELS [TEST]
+
+FAILING_DEVICE and BACKENDS as in test_lost.py. What a sanitizer finds ends the server, or changes its exit code."""
+import json
+import os
+import random
+import socket
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import test_lost
+from test_serve import MODELS, SENTENCE, Server
+
+SEED = int(os.environ.get("TESSERA_SEED") or time.time_ns() % 1000000)
+BROKEN = [
+    b"\0\1\2\r\n\r\n", b"GET\r\n\r\n", b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
+    b"GET / HTTP/1.1\r\nA: " + b"a" * 100000, b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{}",
+    b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n{\"q\"",
+    b"POST /translate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /translate_file HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 9\r\n"
+    b"\r\n--x\r\n\r\n--", b"GET /download_file/../../etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
+]
+
+
+class Mixed(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.gone = os.path.join(self.folder.name, "gone")
+        self.config = os.path.join(self.folder.name, "settings.json")
+        for name in ["demo-model", "second"]:
+            os.symlink(os.path.join(MODELS, "demo-model"), os.path.join(self.folder.name, name))
+
+    def settle(self, beam):
+        with open(self.config, "w", encoding="utf-8") as file:
+            json.dump({"beam": beam}, file)
+
+    def disturb(self, server, draws, stop):
+        """Clients that do wrong, one after the other."""
+        body = json.dumps({"q": "\n".join([SENTENCE] * 40), "source": "en", "target": "de"}).encode()
+        while not stop.is_set():
+            with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
+                try:
+                    if draws.random() < 0.5:
+                        s.sendall(draws.choice(BROKEN))
+                        s.settimeout(0.2)
+                        s.recv(4096)
+                    else: # leaves with a request or a stream in hand
+                        path = draws.choice([b"/translate", b"/translate/stream"])
+                        s.sendall(b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: "
+                                  b"%d\r\n\r\n" % (path, len(body)) + body)
+                        time.sleep(draws.uniform(0, 0.1))
+                except OSError:
+                    pass
+
+    def look(self, server, draws, stop):
+        while not stop.is_set():
+            for path in ["/status", "/metrics", "/languages", "/health", "/spec", "/frontend/settings", "/", "/none"]:
+                status, _, _ = server.ask("GET", path)
+                self.assertEqual(status, 404 if path == "/none" else 200)
+            server.translate(target="fr", source="auto", alternatives=draws.choice([0, 2]), format="html")
+            server.translate(target="fr", alignment=True, prefix="Le", continuations=3)
+            server.ask("POST", "/v2/translate", {"text": [SENTENCE], "target_lang": "FR"})
+            server.ask("POST", "/detect", {"q": SENTENCE})
+
+    def test_all_at_once(self):
+        print("TESSERA_SEED:", SEED)
+        self.settle(1)
+        path = os.environ["FAILING_DEVICE"] + ":" + os.environ["BACKENDS"]
+        # Room for one model: they push each other out.
+        options = ["--direction", "second=en-de", "--memory", "12", "--config", self.config, "--max-length", "8"]
+        options += ["--request-seconds", "2"]
+        with Server(*options, models=self.folder.name, device="failing", environment={
+                "TESSERA_BACKEND_PATH": path, "TESSERA_FAILING_WHILE": self.gone}) as server:
+            status, got = test_lost.translate(server, test_lost.sentences())
+            self.assertEqual(status, 200, (got, server.log()))
+            load = test_lost.Load(server, dict(zip(test_lost.sentences(), got)))
+            stop = threading.Event()
+            others = [threading.Thread(target=self.disturb, args=(server, random.Random(SEED + i), stop))
+                      for i in range(4)] + [threading.Thread(target=self.look, args=(server, random.Random(SEED), stop))]
+            with load:
+                for t in others:
+                    t.start()
+                for i in range(4):
+                    before = load.n
+                    test_lost.Lost.wait(self, "it goes on", lambda: load.n > before + 12, 600)
+                    if i == 0:
+                        with open(self.gone, "w", encoding="ascii"):
+                            pass
+                    elif i == 1:
+                        server.process.send_signal(1)
+                    elif i == 2:
+                        os.remove(self.gone)
+                        server.process.send_signal(1)
+                stop.set()
+                for t in others:
+                    t.join()
+            self.assertEqual(load.wrong, [], server.log())
+            with test_lost.Load(server, load.expected):
+                time.sleep(0.2)
+                code = server.end()
+            self.assertEqual(code, 0, server.log())
+            self.assertNotIn("Sanitizer", server.log())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[3:])
