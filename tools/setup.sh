@@ -15,7 +15,7 @@ packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
 packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core
   curl python3-jsonschema openapi-specification'
 packages_extra='clang llvm lld libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev clang-format clang-tidy
-  chromium npm|nodejs man-db zsh fish mkdocs doxygen reuse'
+  haproxy chromium npm|nodejs man-db zsh fish mkdocs doxygen reuse'
 
 oldest_meson=1.0.1
 # Of clang-format and clang-tidy: Debian 12's.

@@ -6,6 +6,7 @@
  *     asks for REQUESTS translations, one line of LINES each, from English to French. RATE 0: each connection asks
  *     again when it has its answer. Else so many a second at random times, whose latencies count from the time that a
  *     request was due. Bodies of the answers go to ANSWERS ("-": nowhere), a line each, in the order of the requests.
+ *     What a connection that breaks had asked for, it asks again: "broken" counts these.
  *   generator crowd PORT IDLE SLOW
  *     keeps IDLE connections open that asked once, and SLOW ones that send a byte of a request a second. Says "ready"
  *     when all stand; ends with standard input.
@@ -172,14 +173,19 @@ static void send_some(client *c, size_t most)
   }
 }
 
-static void ask(load *l, client *c, double due)
+static void send_request(load *l, client *c)
 {
-  const text *t = &l->texts[l->n_sent % l->n_texts];
-  c->request = l->n_sent++;
-  c->due = due;
+  const text *t = &l->texts[c->request % l->n_texts];
   c->out = t->bytes;
   c->n_out = t->size;
   send_some(c, SIZE_MAX); /* a request is smaller than a socket's buffer */
+}
+
+static void ask(load *l, client *c, double due)
+{
+  c->request = l->n_sent++;
+  c->due = due;
+  send_request(l, c);
 }
 
 /* Bytes of the answer that has come whole; 0: it has not. */
@@ -250,17 +256,16 @@ static void make_clients(load *l, int n)
 
 /* ---- load -------------------------------------------------------------------------------------------------------- */
 
-/* The connection was closed: its request is lost, and another connection takes its place. */
+/* The connection was closed: another one takes its place, and asks again what was not answered. */
 static void reconnect(load *l, client *c)
 {
-  if (c->request >= 0) {
-    l->n_broken++;
-    l->latencies[l->n_answered++] = seconds() - c->due;
-    c->request = -1;
-  }
   close(c->socket);
   c->n_in = c->n_out = 0;
   connect_client(l, c);
+  if (c->request >= 0) {
+    l->n_broken++;
+    send_request(l, c);
+  }
 }
 
 /* Requests whose time has come go to connections that are free. Returns seconds until the next one. */
@@ -294,7 +299,7 @@ static void run_load(load *l, double rate)
       if (got < 0) {
         reconnect(l, c);
       }
-      if (got != 0 && rate <= 0.0 && l->n_sent < l->n_requests) {
+      if (c->request < 0 && rate <= 0.0 && l->n_sent < l->n_requests) {
         ask(l, c, seconds());
       }
     }
