@@ -23,8 +23,8 @@ BROKEN = [
     b"GET / HTTP/1.1\r\nA: " + b"a" * 100000, b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{}",
     b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n{\"q\"",
     b"POST /translate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    b"POST /translate_file HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 9\r\n"
-    b"\r\n--x\r\n\r\n--", b"GET /download_file/../../etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"POST /translate_file HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: "
+    b"9\r\n\r\n--x\r\n\r\n--", b"GET /download_file/../../etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
 ]
 
 
@@ -83,7 +83,8 @@ class Mixed(unittest.TestCase):
             load = test_lost.Load(server, dict(zip(test_lost.sentences(), got)))
             stop = threading.Event()
             others = [threading.Thread(target=self.disturb, args=(server, random.Random(SEED + i), stop))
-                      for i in range(4)] + [threading.Thread(target=self.look, args=(server, random.Random(SEED), stop))]
+                      for i in range(4)]
+            others += [threading.Thread(target=self.look, args=(server, random.Random(SEED), stop))]
             with load:
                 for t in others:
                     t.start()

@@ -190,6 +190,32 @@ class Memory(unittest.TestCase):
             self.assertLess(sizes[-1], 1.5 * max(sizes[:2]) + size, sizes)
             self.assertEqual(server.end(), 0)
 
+    def test_each_model_has_its_turn(self):
+        """Two models under constant load have memory for one."""
+        with Server(*self.options, "--beam", "1", "--memory", "12", models=self.folder.name) as server:
+            counts, faults, stop = {"fr": 0, "it": 0}, [], threading.Event()
+
+            def ask(target):
+                while not stop.is_set():
+                    try:
+                        self.ask(server, target)
+                        counts[target] += 1
+                    except Exception as error: # pylint: disable=broad-except
+                        faults.append(error)
+                        return
+
+            threads = [threading.Thread(target=ask, args=(t,)) for t in counts for _ in range(6)]
+            for t in threads:
+                t.start()
+            try:
+                wait("each is served", lambda: faults or min(counts.values()) >= 30)
+            finally:
+                stop.set()
+                for t in threads:
+                    t.join()
+            self.assertEqual(faults, [])
+            self.assertLess(max(counts.values()), 10 * min(counts.values()), counts)
+
     def test_a_slow_opening_holds_up_nobody(self):
         slow = os.path.join(self.folder.name, "slow")
         with open(slow, "wb"):

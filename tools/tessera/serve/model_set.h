@@ -21,6 +21,7 @@ struct model {
   model *after;       /* all that are alive */
   instance *open;
   segment *first, *last; /* that wait until it is open */
+  double waits_since;    /* when the first of them came */
   int is_opening;
   int is_avoiding; /* 1: its devices failed: until retry_at it is opened on others */
   char lost[64];   /* the device that auto had taken and that failed; "": none did, or it was asked for by name */

@@ -258,6 +258,7 @@ void models_submit(models *m, segment *s)
       of->last->next = s;
     } else {
       of->first = s;
+      of->waits_since = now;
     }
     of->last = s;
     pthread_cond_signal(&m->work);
@@ -498,8 +499,9 @@ static void look_at_devices(models *m)
   m->is_looking = 0;
 }
 
-/* With the lock, which is given up meanwhile: texts that have waited too long, or that nobody waits for. */
-static void drop_late(models *m, model *of, double now)
+/* With the lock, which is given up meanwhile: texts that have waited too long, or that nobody waits for.
+ * Returns 1 if there was one. */
+static int drop_late(models *m, model *of, double now)
 {
   segment *late = NULL, *last = NULL;
   for (segment **at = &of->first; *at;) {
@@ -515,7 +517,7 @@ static void drop_late(models *m, model *of, double now)
   }
   of->last = last;
   if (!late) {
-    return;
+    return 0;
   }
   of->references++;
   pthread_mutex_unlock(&m->lock);
@@ -526,6 +528,7 @@ static void drop_late(models *m, model *of, double now)
   }
   pthread_mutex_lock(&m->lock);
   of->references--;
+  return 1;
 }
 
 /* With the lock. Models that no set has any more. Returns 1 if there was one. */
@@ -551,20 +554,17 @@ static int work_once(models *m)
     return 1;
   }
   double now = clock_seconds();
+  model *next = NULL;
   for (model *of = m->all; of; of = of->after) {
-    if (of->first) {
-      segment *before = of->first;
-      drop_late(m, of, now);
-      if (of->first != before) {
-        return 1;
-      }
+    if (drop_late(m, of, now)) {
+      return 1;
     }
     if (of->is_opening) {
       continue;
     }
-    if (of->first && !of->open && (of->is_avoiding || now >= of->retry_at) && make_room(m, of)) {
-      open_model(m, of);
-      return 1;
+    if (of->first && !of->open && (of->is_avoiding || now >= of->retry_at) &&
+        (!next || of->waits_since < next->waits_since)) {
+      next = of;
     }
     if (of->open && atomic_load(&of->open->has_restarted)) {
       find_failure(m, of);
@@ -574,6 +574,11 @@ static int work_once(models *m)
       open_better(m, of);
       return 1;
     }
+  }
+  /* The one that has waited longest: among models that push each other out, each has its turn. */
+  if (next && make_room(m, next)) {
+    open_model(m, next);
+    return 1;
   }
   if (!m->is_looking && now - m->looked_at > look_pause) {
     look_at_devices(m);
