@@ -280,6 +280,26 @@ class Life(unittest.TestCase):
                 for one in server.ask("GET", "/languages")[1]:
                     self.assertEqual(set(one["targets"]), pairs.get(one["code"], set()) | {one["code"]})
 
+    def test_as_many_events_as_the_library_takes(self):
+        """libmicrohttpd takes 128 events at once; so many requests that come at the same time are all answered."""
+        ask = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+        with Server() as server:
+            clients = []
+            for n in range(1, 131):
+                clients.append(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+                clients[-1].sendall(ask)
+                self.assertIn(b"200 OK", clients[-1].recv(4096))
+                if n < 126:
+                    continue
+                server.process.send_signal(signal.SIGSTOP)
+                for client in clients:
+                    client.sendall(ask)
+                server.process.send_signal(signal.SIGCONT)
+                for client in clients:
+                    self.assertIn(b"200 OK", client.recv(4096), n)
+            for client in clients:
+                client.close()
+
     def test_codes_of_scripts_and_regions(self):
         """LibreTranslate tells zh-Hans, zh-Hant and pt-BR since 1.7, and takes its models' zh, zt and pb, too."""
         with tempfile.TemporaryDirectory() as folder:

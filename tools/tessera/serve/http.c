@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -73,6 +75,10 @@ typedef struct connection {
 
 struct http_server {
   struct MHD_Daemon *daemon;
+  pthread_t thread; /* runs the daemon */
+  int has_thread;
+  int wake;             /* an eventfd: readable when that thread should look again, */
+  atomic_int is_ending; /* or end */
   http_settings settings;
   http_handlers handlers;
   watch *watch;
@@ -174,6 +180,14 @@ static void *reap(void *user)
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
+/* With the lock, which the end of the request waits for. The connection of a request that was suspended goes on. The
+ * thread is woken: libmicrohttpd does so for its own threads alone. */
+static void go_on(exchange *x)
+{
+  MHD_resume_connection(x->connection);
+  eventfd_write(x->server->wake, 1);
+}
+
 static ssize_t read_stream(void *user, uint64_t position, char *bytes, size_t most)
 {
   exchange *x = user;
@@ -202,7 +216,7 @@ static void wake_stream(exchange *x)
 {
   if (x->stream.waits && x->connection) {
     x->stream.waits = 0;
-    MHD_resume_connection(x->connection);
+    go_on(x);
   }
 }
 
@@ -255,15 +269,14 @@ static void answer(http_request *request, int status, const char *content_type, 
   x->content_type = content_type;
   x->response = response;
   x->state = ANSWERED;
-  int resume = x->is_suspended && x->connection;
-  x->is_suspended = 0;
   if (!x->is_stream) { /* of a stream the client's end is watched on */
     stop_watching(x);
   }
-  pthread_mutex_unlock(&x->lock);
-  if (resume) {
-    MHD_resume_connection(x->connection);
+  if (x->is_suspended && x->connection) {
+    go_on(x);
   }
+  x->is_suspended = 0;
+  pthread_mutex_unlock(&x->lock);
 }
 
 void http_answer(http_request *request, int status, const char *content_type, char *body, size_t size)
@@ -649,21 +662,44 @@ static void raise_limit(int32_t *connections)
   }
 }
 
+/* A thread of libmicrohttpd's own waits once more where as many events came as it takes at once (128 in 0.9.75), and
+ * leaves these alone meanwhile: so many clients that wait for their answers would hang until a connection's time is up.
+ * This one waits itself, and the library only takes what there is. */
+static void *run_daemon(void *user)
+{
+  enum { LONGEST = 60000 }; /* ms */
+  http_server *server = user;
+  const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+  struct pollfd events[] = {{.fd = info->epoll_fd, .events = POLLIN}, {.fd = server->wake, .events = POLLIN}};
+  while (!atomic_load(&server->is_ending)) {
+    MHD_UNSIGNED_LONG_LONG left = LONGEST;
+    int has_timeout = MHD_get_timeout(server->daemon, &left) == MHD_YES;
+    poll(events, 2, has_timeout && left < LONGEST ? (int)left : LONGEST);
+    if (events[1].revents & POLLIN) {
+      eventfd_t n;
+      eventfd_read(server->wake, &n);
+    }
+    MHD_run(server->daemon);
+  }
+  return NULL;
+}
+
 static int start_daemon(http_server *server, int listener)
 {
   const http_settings *settings = &server->settings;
-  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+  unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
   /* A part of the memory holds what is read and sent beside the headers. */
   size_t memory = (size_t)settings->header_size + 4096;
-  unsigned threads = settings->threads > 1 ? (unsigned)settings->threads : 0;
   server->daemon = MHD_start_daemon(
       flags, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
       memory, MHD_OPTION_CONNECTION_LIMIT, (unsigned)settings->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
       (unsigned)settings->per_address, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(settings->idle_seconds + 0.999),
       MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
-      MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_THREAD_POOL_SIZE, threads,
-      MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)1024, MHD_OPTION_END);
-  if (!server->daemon) {
+      MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)1024,
+      MHD_OPTION_END);
+  server->wake = server->daemon ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+  server->has_thread = server->wake >= 0 && pthread_create(&server->thread, NULL, run_daemon, server) == 0;
+  if (!server->has_thread) {
     tsr_cli_error("the HTTP server does not start: %s", strerror(errno));
     return TSR_EXIT_INTERNAL;
   }
@@ -679,7 +715,7 @@ int http_start(const http_settings *settings, const http_handlers *handlers, htt
   }
   made->settings = *settings;
   made->handlers = *handlers;
-  made->listener = -1;
+  made->listener = made->wake = -1;
   pthread_mutex_init(&made->lock, NULL);
   clock_condition(&made->stops);
   raise_limit(&made->settings.connections);
@@ -758,8 +794,16 @@ void http_stop(http_server *server)
   if (!server) {
     return;
   }
+  if (server->has_thread) {
+    atomic_store(&server->is_ending, 1);
+    eventfd_write(server->wake, 1);
+    pthread_join(server->thread, NULL);
+  }
   if (server->daemon) {
     MHD_stop_daemon(server->daemon);
+  }
+  if (server->wake >= 0) {
+    close(server->wake);
   }
   if (server->has_reaper) {
     pthread_mutex_lock(&server->lock);

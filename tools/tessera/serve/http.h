@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP by libmicrohttpd: a few threads serve all connections. A request that waits for its answer is suspended and
+ * HTTP by libmicrohttpd: one thread serves all connections. A request that waits for its answer is suspended and
  * holds no thread; neither does a connection that is idle or slow.
  */
 #ifndef TESSERA_SERVE_HTTP_H
@@ -44,7 +44,6 @@ typedef struct http_handlers {
 
 typedef struct http_settings {
   const char *listen;         /* "127.0.0.1:5000", "[::1]:5000", "0.0.0.0:0": port 0 takes a free one */
-  int32_t threads;            /* that serve connections */
   int32_t connections;        /* at most */
   int32_t per_address;        /* connections of one address at most; 0: any number */
   int32_t header_size;        /* bytes of a request's line and headers */

@@ -122,7 +122,6 @@ static int start(session *s)
   service *v = &s->service;
   const serve_settings *settings = &v->state->config->settings;
   const http_settings http = {.listen = settings->listen,
-                              .threads = settings->threads,
                               .connections = settings->connections,
                               .per_address = settings->connections_per_address,
                               .header_size = settings->header_limit << 10,

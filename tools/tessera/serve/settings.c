@@ -63,8 +63,6 @@ static const tsr_option rows[N_SERVE_OPTIONS + 1] = {
      .otherwise = "they are refused"},
     {"files", NULL, TSR_OPTION_SWITCH, FIELD(files), .preset = "true", .help = "translate documents"},
     {"metrics", NULL, TSR_OPTION_SWITCH, FIELD(metrics), .preset = "true", .help = "answer GET /metrics"},
-    {"threads", "N", TSR_OPTION_INTEGER, FIELD(threads), 1, 64, .preset = "2",
-     .help = "that serve connections; they do not compute"},
     {"document-threads", "N", TSR_OPTION_INTEGER, FIELD(document_threads), 1, 64, .preset = "2",
      .help = "documents worked on at once"},
     {"connections", "N", TSR_OPTION_INTEGER, FIELD(connections), 1, 1000000, .preset = "20000", .help = "at most"},

@@ -38,7 +38,6 @@ typedef struct serve_settings {
   const char *suggestions; /* a file that they are added to */
   int32_t files;           /* 1: documents are translated */
   int32_t metrics;         /* 1: /metrics is for everybody */
-  int32_t threads;
   int32_t document_threads;
   int32_t connections;
   int32_t connections_per_address;
