@@ -736,7 +736,7 @@ int http_start(const http_settings *settings, const http_handlers *handlers, htt
   }
   if (code != TSR_EXIT_OK) {
     *server = NULL;
-    if (listener >= 0) {
+    if (listener >= 0 && !made->daemon) { /* a daemon closes it itself */
       close(listener);
     }
     http_stop(made);
