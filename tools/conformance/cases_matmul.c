@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "tools/conformance/cases.h"
+#include "tools/conformance/cases_matmul.h"
 
 /* Leading extents of a and b. */
 typedef struct batch {
@@ -12,19 +12,6 @@ typedef struct batch {
   int32_t rank_a, rank_b;
   int64_t a[2], b[2];
 } batch;
-
-enum {
-  BATCH_NONE,
-  BATCH_ONE,
-  BATCH_3,
-  BATCH_2X3,
-  BATCH_B_SHARED,
-  BATCH_A_SHARED,
-  BATCH_CROSS,
-  BATCH_RANKS,
-  BATCH_0,
-  BATCH_DRAWN
-};
 
 static const batch batches[] = {
     [BATCH_NONE] = {"none", 0, 0, {0}, {0}},
@@ -39,28 +26,12 @@ static const batch batches[] = {
     [BATCH_DRAWN] = {"", 2, 2, {0}, {0}}, /* of the parameters' extents */
 };
 
-enum { BIAS_NONE, BIAS_ROW, BIAS_COLUMN, BIAS_FULL, BIAS_ONE, BIAS_COUNT };
-
 static const char *const bias_names[] = {"none", "row", "column", "full", "one"};
 static const char *const activation_names[] = {"none", "relu", "gelu_erf", "gelu_tanh", "silu"};
 
-/* What b of i8 holds: any of its numbers; few small ones; the ends of the range; the lowest, of which the largest sums
- * come. */
-enum { BYTES_ANY, BYTES_SMALL, BYTES_ENDS, BYTES_LOWEST };
-
 static const char *const bytes_names[] = {"any", "small", "ends", "lowest"};
 
-typedef struct params {
-  int64_t m, n, k;
-  int32_t batch, dtype, bias, activation, view_a, view_b, data_a, data_b;
-  int32_t view_scales, data_scales; /* of i8, whose data_b is one of BYTES_ */
-  int32_t varies;                   /* 1: b is an input, as a batch of it always is; 0: constant */
-  int32_t reduced;                  /* 1: a is rounded to b's type; TSR_F16, TSR_BF16: a and b of f32 are, to that */
-  int32_t leading[2];               /* of BATCH_DRAWN */
-  float alpha;
-} params;
-
-static batch batch_of(const params *p)
+static batch batch_of(const matmul_params *p)
 {
   batch lead = batches[p->batch];
 
@@ -80,7 +51,7 @@ static tsr_shape with_batch(int32_t rank, const int64_t *leading, int64_t rows, 
   return shape;
 }
 
-static check_fill fill_b(const params *p)
+static check_fill fill_b(const matmul_params *p)
 {
   static const int32_t ends[] = {-128, 127, -128, -128, 127, -128, -128};
 
@@ -101,7 +72,7 @@ static check_fill fill_b(const params *p)
 
 static void build_matmul(check_build *build, const void *data)
 {
-  const params *p = data;
+  const matmul_params *p = data;
   const batch lead = batch_of(p);
   tsr_shape shape_a = with_batch(lead.rank_a, lead.a, p->m, p->k);
   tsr_shape shape_b = with_batch(lead.rank_b, lead.b, p->k, p->n);
@@ -146,14 +117,14 @@ static void build_matmul(check_build *build, const void *data)
 }
 
 /* Blocks of a product at whose depth the reference takes long for all of it. */
-static void cut(check_case *test, const params *p)
+static void cut(check_case *test, const matmul_params *p)
 {
   if ((double)p->m * (double)p->n * (double)p->k > 1e7) {
     check_case_cut(test, 8, p->m, 8, p->n, 64);
   }
 }
 
-static void add(check_table *table, params p)
+void check_matmul_add(check_table *table, matmul_params p)
 {
   const int quantised = p.dtype == TSR_I8;
   const char *data_b = quantised ? bytes_names[p.data_b] : check_data_name((check_data)p.data_b);
@@ -182,8 +153,6 @@ static void add(check_table *table, params p)
   }
 }
 
-#define PARAMS(...) ((params){.alpha = 1.0f, .dtype = TSR_F32, __VA_ARGS__})
-
 /* Every size in every place, the other two around a tile of 16; the rest drawn. Whole numbers every other time: exact.
  * */
 static void add_sizes(check_table *table)
@@ -194,7 +163,7 @@ static void add_sizes(check_table *table)
     for (int32_t place = 0; place < 4; place++) {
       uint64_t at = 4 * (uint64_t)i + (uint64_t)place;
       const int32_t *other = others[check_choose(11, at, 4)];
-      params p = PARAMS(.m = other[0], .n = other[1], .k = other[0] + 2);
+      matmul_params p = PARAMS(.m = other[0], .n = other[1], .k = other[0] + 2);
       if (place == 0) {
         p.m = check_sizes[i];
       } else if (place == 1) {
@@ -208,12 +177,13 @@ static void add_sizes(check_table *table)
       p.bias = check_choose(13, at, BIAS_COUNT);
       p.view_b = check_choose(14, at, 2) ? CHECK_TRANSPOSED : CHECK_DENSE;
       p.data_a = p.data_b = check_choose(15, at, 2) ? CHECK_INTEGER : CHECK_NORMAL;
-      add(table, p);
+      check_matmul_add(table, p);
     }
   }
   for (int32_t i = 0; i < 48; i++) {
     uint64_t at = (uint64_t)i;
-    add(table, PARAMS(.m = 1 + check_choose(21, at, 70), .n = 1 + check_choose(22, at, 140),
+    check_matmul_add(
+        table, PARAMS(.m = 1 + check_choose(21, at, 70), .n = 1 + check_choose(22, at, 140),
                       .k = 1 + check_choose(23, at, 140), .batch = check_choose(24, at, BATCH_RANKS + 1),
                       .dtype = check_float_dtypes[check_choose(25, at, 3)], .bias = check_choose(26, at, BIAS_COUNT),
                       .activation = check_choose(27, at, 5), .view_a = check_choose(28, at, CHECK_REVERSED),
@@ -229,31 +199,32 @@ static void add_vectors(check_table *table)
   for (int32_t i = 0; i < COUNT_OF(n); i++) {
     for (int32_t j = 0; j < COUNT_OF(k); j++) {
       int32_t d = check_choose(31, 8 * (uint64_t)i + (uint64_t)j, 3);
-      add(table,
-          PARAMS(.m = 1 + j % 2, .n = n[i], .k = k[j], .dtype = check_float_dtypes[d], .bias = BIAS_ROW,
-                 .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE, .data_a = j % 2 ? CHECK_INTEGER : CHECK_NORMAL,
-                 .data_b = j % 2 ? CHECK_INTEGER : CHECK_NORMAL));
+      check_matmul_add(table, PARAMS(.m = 1 + j % 2, .n = n[i], .k = k[j], .dtype = check_float_dtypes[d],
+                                     .bias = BIAS_ROW, .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE,
+                                     .data_a = j % 2 ? CHECK_INTEGER : CHECK_NORMAL,
+                                     .data_b = j % 2 ? CHECK_INTEGER : CHECK_NORMAL));
     }
   }
   for (int32_t d = 0; d < 3; d++) {
     tsr_dtype dtype = check_float_dtypes[d];
-    add(table, PARAMS(.m = 4, .n = 3, .k = 5001, .dtype = dtype));
-    add(table, PARAMS(.m = 1, .n = 2, .k = 20011, .dtype = dtype, .view_b = CHECK_TRANSPOSED));
-    add(table, PARAMS(.m = 300, .n = 129, .k = 67, .dtype = dtype, .bias = BIAS_ROW));
-    add(table, PARAMS(.m = 129, .n = 512, .k = 128, .dtype = dtype, .view_b = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER,
-                      .data_b = CHECK_INTEGER));
-    add(table,
-        PARAMS(.m = 128, .n = 128, .k = 128, .dtype = dtype, .activation = TSR_ACTIVATION_RELU, .bias = BIAS_ROW));
-    add(table, PARAMS(.m = 2053, .n = 3, .k = 5, .dtype = dtype, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+    check_matmul_add(table, PARAMS(.m = 4, .n = 3, .k = 5001, .dtype = dtype));
+    check_matmul_add(table, PARAMS(.m = 1, .n = 2, .k = 20011, .dtype = dtype, .view_b = CHECK_TRANSPOSED));
+    check_matmul_add(table, PARAMS(.m = 300, .n = 129, .k = 67, .dtype = dtype, .bias = BIAS_ROW));
+    check_matmul_add(table, PARAMS(.m = 129, .n = 512, .k = 128, .dtype = dtype, .view_b = CHECK_TRANSPOSED,
+                                   .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+    check_matmul_add(table, PARAMS(.m = 128, .n = 128, .k = 128, .dtype = dtype, .activation = TSR_ACTIVATION_RELU,
+                                   .bias = BIAS_ROW));
+    check_matmul_add(
+        table, PARAMS(.m = 2053, .n = 3, .k = 5, .dtype = dtype, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   }
   /* more workgroups than many devices take along one axis, and not a multiple: 65,535 tiles of 8 rows and some */
   /* more rounds of a loop than a driver may grant */
-  add(table, PARAMS(.m = 9, .n = 3, .k = 70001));
-  add(table, PARAMS(.m = 530001, .n = 1, .k = 1, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+  check_matmul_add(table, PARAMS(.m = 9, .n = 3, .k = 70001));
+  check_matmul_add(table, PARAMS(.m = 530001, .n = 1, .k = 1, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   /* beyond what many drivers let one binding reach: 131,073 * 256 * 4 bytes */
-  add(table, PARAMS(.m = 33, .n = 18, .k = 7, .view_b = CHECK_FAR, .dtype = TSR_F16));
-  add(table, PARAMS(.m = 1, .n = 131073, .k = 256, .view_b = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER,
-                    .data_b = CHECK_INTEGER));
+  check_matmul_add(table, PARAMS(.m = 33, .n = 18, .k = 7, .view_b = CHECK_FAR, .dtype = TSR_F16));
+  check_matmul_add(table, PARAMS(.m = 1, .n = 131073, .k = 256, .view_b = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER,
+                                 .data_b = CHECK_INTEGER));
 }
 
 static void add_forms(check_table *table)
@@ -265,33 +236,37 @@ static void add_forms(check_table *table)
   for (int32_t d = 0; d < 3; d++) {
     for (int32_t i = 0; i < 5; i++) {
       for (int32_t j = 0; j < BIAS_COUNT; j++) {
-        add(table, PARAMS(.m = 17, .n = 33, .k = 19, .dtype = check_float_dtypes[d], .activation = i, .bias = j,
-                          .batch = (i + j) % 2 ? BATCH_NONE : BATCH_3));
+        check_matmul_add(table, PARAMS(.m = 17, .n = 33, .k = 19, .dtype = check_float_dtypes[d], .activation = i,
+                                       .bias = j, .batch = (i + j) % 2 ? BATCH_NONE : BATCH_3));
       }
     }
     for (int32_t i = 0; i < COUNT_OF(views); i++) {
       for (int32_t j = 0; j < COUNT_OF(views); j++) {
-        add(table, PARAMS(.m = 13, .n = 21, .k = 18, .dtype = check_float_dtypes[d], .view_a = views[i],
-                          .view_b = views[j], .batch = i == j ? BATCH_3 : BATCH_NONE));
+        check_matmul_add(table, PARAMS(.m = 13, .n = 21, .k = 18, .dtype = check_float_dtypes[d], .view_a = views[i],
+                                       .view_b = views[j], .batch = i == j ? BATCH_3 : BATCH_NONE));
       }
     }
     for (int32_t i = 0; i < BATCH_0; i++) {
-      add(table, PARAMS(.m = 9, .n = 18, .k = 11, .dtype = check_float_dtypes[d], .batch = i, .bias = BIAS_FULL));
-      add(table, PARAMS(.m = 1, .n = 33, .k = 16, .dtype = check_float_dtypes[d], .batch = i, .bias = BIAS_ROW,
-                        .view_b = CHECK_TRANSPOSED));
-      add(table, PARAMS(.m = 4, .n = 7, .k = 8, .dtype = check_float_dtypes[d], .batch = i, .view_a = CHECK_HEADS,
-                        .view_b = CHECK_REVERSED));
+      check_matmul_add(table,
+                       PARAMS(.m = 9, .n = 18, .k = 11, .dtype = check_float_dtypes[d], .batch = i, .bias = BIAS_FULL));
+      check_matmul_add(table, PARAMS(.m = 1, .n = 33, .k = 16, .dtype = check_float_dtypes[d], .batch = i,
+                                     .bias = BIAS_ROW, .view_b = CHECK_TRANSPOSED));
+      check_matmul_add(table, PARAMS(.m = 4, .n = 7, .k = 8, .dtype = check_float_dtypes[d], .batch = i,
+                                     .view_a = CHECK_HEADS, .view_b = CHECK_REVERSED));
     }
-    add(table, PARAMS(.m = 5, .n = 6, .k = 7, .dtype = check_float_dtypes[d], .view_a = CHECK_BROADCAST));
-    add(table, PARAMS(.m = 5, .n = 6, .k = 7, .dtype = check_float_dtypes[d], .view_b = CHECK_BROADCAST));
-    add(table, PARAMS(.m = 5, .n = 66, .k = 7, .dtype = check_float_dtypes[d], .view_b = CHECK_BROADCAST_LAST));
-    add(table, PARAMS(.m = 5, .n = 6, .k = 70, .dtype = check_float_dtypes[d], .view_a = CHECK_BROADCAST_LAST));
-    add(table, PARAMS(.m = 20, .n = 20, .k = 20, .dtype = check_float_dtypes[d], .view_a = CHECK_SCALAR,
-                      .view_b = CHECK_SCALAR));
+    check_matmul_add(table, PARAMS(.m = 5, .n = 6, .k = 7, .dtype = check_float_dtypes[d], .view_a = CHECK_BROADCAST));
+    check_matmul_add(table, PARAMS(.m = 5, .n = 6, .k = 7, .dtype = check_float_dtypes[d], .view_b = CHECK_BROADCAST));
+    check_matmul_add(table,
+                     PARAMS(.m = 5, .n = 66, .k = 7, .dtype = check_float_dtypes[d], .view_b = CHECK_BROADCAST_LAST));
+    check_matmul_add(table,
+                     PARAMS(.m = 5, .n = 6, .k = 70, .dtype = check_float_dtypes[d], .view_a = CHECK_BROADCAST_LAST));
+    check_matmul_add(table, PARAMS(.m = 20, .n = 20, .k = 20, .dtype = check_float_dtypes[d], .view_a = CHECK_SCALAR,
+                                   .view_b = CHECK_SCALAR));
   }
   for (int32_t i = 0; i < COUNT_OF(alphas); i++) {
-    add(table, PARAMS(.m = 6, .n = 20, .k = 9, .alpha = alphas[i], .bias = BIAS_ROW));
-    add(table, PARAMS(.m = 1, .n = 67, .k = 65, .alpha = alphas[i], .dtype = TSR_BF16, .activation = 1 + i % 4));
+    check_matmul_add(table, PARAMS(.m = 6, .n = 20, .k = 9, .alpha = alphas[i], .bias = BIAS_ROW));
+    check_matmul_add(table,
+                     PARAMS(.m = 1, .n = 67, .k = 65, .alpha = alphas[i], .dtype = TSR_BF16, .activation = 1 + i % 4));
   }
 }
 
@@ -308,35 +283,38 @@ static void add_varying(check_table *table)
   for (int32_t i = 0; i < COUNT_OF(views); i++) {
     for (int32_t j = 0; j < COUNT_OF(views); j++) {
       uint64_t at = (uint64_t)(COUNT_OF(views) * i + j);
-      add(table,
-          PARAMS(.varies = 1, .m = m[at % 4], .n = n[(at + at / 4) % 4], .k = k[check_choose(41, at, 4)],
-                 .dtype = check_float_dtypes[check_choose(42, at, 3)], .bias = (i + j) % BIAS_COUNT,
-                 .activation = check_choose(43, at, 5), .view_a = views[i], .view_b = views[j],
-                 .data_a = at % 2 ? CHECK_INTEGER : CHECK_NORMAL, .data_b = at % 2 ? CHECK_INTEGER : CHECK_NORMAL));
+      check_matmul_add(table,
+                       PARAMS(.varies = 1, .m = m[at % 4], .n = n[(at + at / 4) % 4], .k = k[check_choose(41, at, 4)],
+                              .dtype = check_float_dtypes[check_choose(42, at, 3)], .bias = (i + j) % BIAS_COUNT,
+                              .activation = check_choose(43, at, 5), .view_a = views[i], .view_b = views[j],
+                              .data_a = at % 2 ? CHECK_INTEGER : CHECK_NORMAL,
+                              .data_b = at % 2 ? CHECK_INTEGER : CHECK_NORMAL));
     }
   }
   for (int32_t i = 0; i < BATCH_0; i++) {
-    add(table, PARAMS(.varies = 1, .m = 100, .n = 33, .k = 70, .batch = i, .bias = BIAS_ROW, .view_a = CHECK_TRANSPOSED,
-                      .activation = TSR_ACTIVATION_RELU));
+    check_matmul_add(table, PARAMS(.varies = 1, .m = 100, .n = 33, .k = 70, .batch = i, .bias = BIAS_ROW,
+                                   .view_a = CHECK_TRANSPOSED, .activation = TSR_ACTIVATION_RELU));
   }
   for (int32_t i = 0; i < COUNT_OF(by_fours); i++) {
-    add(table, PARAMS(.varies = 1, .m = by_fours[i][0], .n = by_fours[i][1], .k = by_fours[i][2], .batch = i % BATCH_0,
-                      .dtype = check_float_dtypes[i % 3], .bias = i % BIAS_COUNT, .view_a = CHECK_TRANSPOSED));
-    add(table, PARAMS(.varies = 1, .m = by_fours[i][0], .n = by_fours[i][1], .k = by_fours[i][2],
-                      .view_a = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+    check_matmul_add(table, PARAMS(.varies = 1, .m = by_fours[i][0], .n = by_fours[i][1], .k = by_fours[i][2],
+                                   .batch = i % BATCH_0, .dtype = check_float_dtypes[i % 3], .bias = i % BIAS_COUNT,
+                                   .view_a = CHECK_TRANSPOSED));
+    check_matmul_add(table, PARAMS(.varies = 1, .m = by_fours[i][0], .n = by_fours[i][1], .k = by_fours[i][2],
+                                   .view_a = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   }
   for (int32_t i = 0; i < COUNT_OF(batches_of_large); i++) {
-    add(table,
-        PARAMS(.varies = 1, .m = 210, .n = 90, .k = 240, .batch = batches_of_large[i], .bias = BIAS_ROW + i,
-               .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
+    check_matmul_add(table, PARAMS(.varies = 1, .m = 210, .n = 90, .k = 240, .batch = batches_of_large[i],
+                                   .bias = BIAS_ROW + i, .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE,
+                                   .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
   }
-  add(table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_BROADCAST, .view_b = CHECK_TRANSPOSED));
-  add(table,
-      PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_TRANSPOSED, .view_b = CHECK_BROADCAST_LAST));
-  add(table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_BROADCAST_LAST));
-  add(table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_TRANSPOSED, .data_a = CHECK_NAN,
-                    .data_b = CHECK_INF));
-  add(table, PARAMS(.varies = 1, .m = 5, .n = 7, .k = 0, .bias = BIAS_ROW));
+  check_matmul_add(
+      table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_BROADCAST, .view_b = CHECK_TRANSPOSED));
+  check_matmul_add(table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_TRANSPOSED,
+                                 .view_b = CHECK_BROADCAST_LAST));
+  check_matmul_add(table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_BROADCAST_LAST));
+  check_matmul_add(table, PARAMS(.varies = 1, .m = 300, .n = 129, .k = 110, .view_a = CHECK_TRANSPOSED,
+                                 .data_a = CHECK_NAN, .data_b = CHECK_INF));
+  check_matmul_add(table, PARAMS(.varies = 1, .m = 5, .n = 7, .k = 0, .bias = BIAS_ROW));
 }
 
 /* Matrices that change and are larger than what a device may lay out at a time: in depth, in columns, in rows. */
@@ -351,7 +329,8 @@ static void add_varying_large(check_table *table)
       {13, 520, 2100}, {20, 40, 16500}, {8, 4100, 260}, {1100, 70, 1030}, {193, 66, 8300}};
 
   for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
-    add(table, PARAMS(.varies = 1, .m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .view_a = views[i][0],
+    check_matmul_add(
+        table, PARAMS(.varies = 1, .m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .view_a = views[i][0],
                       .view_b = views[i][1], .bias = BIAS_ROW, .activation = i % 2 ? TSR_ACTIVATION_RELU : 0,
                       .data_a = i % 2 ? CHECK_INTEGER : CHECK_NORMAL, .data_b = i % 2 ? CHECK_INTEGER : CHECK_NORMAL));
   }
@@ -365,43 +344,44 @@ static void add_large(check_table *table)
 
   for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     for (int32_t j = 0; j < COUNT_OF(dtypes); j++) {
-      params p = PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .dtype = dtypes[j], .bias = BIAS_ROW);
+      matmul_params p =
+          PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .dtype = dtypes[j], .bias = BIAS_ROW);
       p.data_a = dtypes[j] != TSR_I8 ? CHECK_INTEGER : p.k > 1000 ? CHECK_SPIKE : CHECK_CONSTANT;
       p.data_b = dtypes[j] == TSR_I8 ? 0 : CHECK_INTEGER; /* bytes: any */
       p.view_b = CHECK_TRANSPOSED;
-      add(table, p);
+      check_matmul_add(table, p);
       if (dtypes[j] == TSR_F16 || dtypes[j] == TSR_BF16) {
         p.reduced = 1;
         p.n = (p.n + 7) / 8 * 8;
         p.k = (p.k + 7) / 8 * 8;
-        add(table, p);
+        check_matmul_add(table, p);
       } else if (dtypes[j] == TSR_F32) { /* as in training */
         p.varies = 1;
         p.view_b = CHECK_DENSE;
         p.view_a = CHECK_TRANSPOSED;
-        add(table, p);
+        check_matmul_add(table, p);
       } else { /* four sixteens */
         p.n = (p.n + 15) / 16 * 16;
         p.k = (p.k + 15) / 16 * 16;
-        add(table, p);
+        check_matmul_add(table, p);
       }
     }
   }
-  add(table, PARAMS(.m = 1, .n = 250112, .k = 16, .view_b = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER,
-                    .data_b = CHECK_INTEGER));
+  check_matmul_add(table, PARAMS(.m = 1, .n = 250112, .k = 16, .view_b = CHECK_TRANSPOSED, .data_a = CHECK_INTEGER,
+                                 .data_b = CHECK_INTEGER));
 }
 
 static void add_empty(check_table *table)
 {
   for (int32_t i = 0; i < 4; i++) {
     for (int32_t bias = BIAS_NONE; bias <= BIAS_ROW; bias++) {
-      add(table, PARAMS(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = bias,
-                        .batch = i == 3 ? BATCH_0 : BATCH_NONE));
+      check_matmul_add(table, PARAMS(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = bias,
+                                     .batch = i == 3 ? BATCH_0 : BATCH_NONE));
     }
   }
-  add(table, PARAMS(.m = 17, .n = 65, .k = 0, .bias = BIAS_FULL, .activation = TSR_ACTIVATION_GELU_ERF));
-  add(table, PARAMS(.m = 1, .n = 65, .k = 0, .bias = BIAS_ROW, .activation = TSR_ACTIVATION_SILU));
-  add(table, PARAMS(.m = 3, .n = 4, .k = 0, .batch = BATCH_2X3, .dtype = TSR_F16));
+  check_matmul_add(table, PARAMS(.m = 17, .n = 65, .k = 0, .bias = BIAS_FULL, .activation = TSR_ACTIVATION_GELU_ERF));
+  check_matmul_add(table, PARAMS(.m = 1, .n = 65, .k = 0, .bias = BIAS_ROW, .activation = TSR_ACTIVATION_SILU));
+  check_matmul_add(table, PARAMS(.m = 3, .n = 4, .k = 0, .batch = BATCH_2X3, .dtype = TSR_F16));
 }
 
 static void add_values(check_table *table)
@@ -416,247 +396,19 @@ static void add_values(check_table *table)
 
   for (int32_t i = 0; i < COUNT_OF(data); i++) {
     for (int32_t d = 0; d < 3; d++) {
-      add(table, PARAMS(.m = 35, .n = 18, .k = 21, .dtype = check_float_dtypes[d], .data_a = data[i][0],
-                        .data_b = data[i][1]));
-      add(table, PARAMS(.m = 1, .n = 70, .k = 33, .dtype = check_float_dtypes[d], .data_a = data[i][0],
-                        .data_b = data[i][1], .view_b = CHECK_TRANSPOSED));
+      check_matmul_add(table, PARAMS(.m = 35, .n = 18, .k = 21, .dtype = check_float_dtypes[d], .data_a = data[i][0],
+                                     .data_b = data[i][1]));
+      check_matmul_add(table, PARAMS(.m = 1, .n = 70, .k = 33, .dtype = check_float_dtypes[d], .data_a = data[i][0],
+                                     .data_b = data[i][1], .view_b = CHECK_TRANSPOSED));
     }
   }
   for (int32_t i = 0; i < 5; i++) {
-    add(table, PARAMS(.m = 7, .n = 18, .k = 5, .activation = i, .data_a = CHECK_INF, .data_b = CHECK_POSITIVE));
-    add(table, PARAMS(.m = 7, .n = 18, .k = 5, .activation = i, .data_a = CHECK_LARGE, .data_b = CHECK_NORMAL));
-    add(table, PARAMS(.m = 7, .n = 18, .k = 1, .activation = i, .data_a = CHECK_WIDE, .data_b = CHECK_UNIFORM));
-  }
-}
-
-#define PARAMS_I8(...) PARAMS(.dtype = TSR_I8, .view_b = CHECK_TRANSPOSED, __VA_ARGS__)
-
-/* Weights of i8: every size, whatever number of bytes a device takes at a time; every variant (16 weights at a time
- * where k has whole sixteens); and the rows that are quantised apart: of zeros, too small to count, with NaN and
- * infinities, with one element far above the others. */
-static void add_i8(check_table *table)
-{
-  static const int32_t m[] = {1, 2, 3, 4, 5, 7, 8, 9, 17, 33, 64, 100, 129};
-  static const int32_t n[] = {1, 3, 7, 15, 16, 17, 31, 33, 47, 64, 100, 257, 1031};
-  static const int32_t k[] = {1,  2,  3,  4,  5,  7,   8,   15,  16,  17,  31,   32,  33,
-                              63, 64, 65, 95, 96, 100, 127, 129, 255, 512, 1031, 2048};
-  static const int32_t deep[] = {1024, 1040, 2064, 4112};
-  /* So few results of so great a depth that a device may sum it in parts */
-  static const int32_t parts[][3] = {{8, 96, 16400}, {1, 40, 32768}, {17, 128, 512}, {32, 512, 512}, {20, 33, 528},
-                                     {33, 65, 784},  {64, 64, 1024}, {65, 31, 2048}, {40, 100, 8192}};
-  static const int32_t views_a[] = {CHECK_DENSE, CHECK_TRANSPOSED, CHECK_PADDED, CHECK_STRIDED, CHECK_OFFSET};
-  static const int32_t views_b[] = {CHECK_DENSE,  CHECK_TRANSPOSED, CHECK_PADDED,
-                                    CHECK_OFFSET, CHECK_STRIDED,    CHECK_PADDED_T};
-  static const int32_t views_scales[] = {CHECK_DENSE, CHECK_STRIDED, CHECK_OFFSET, CHECK_BROADCAST_LAST};
-  static const int32_t data[] = {CHECK_INTEGER, CHECK_LARGE, CHECK_TINY,     CHECK_MIXED,      CHECK_CANCEL,
-                                 CHECK_ZERO,    CHECK_INF,   CHECK_NAN,      CHECK_EXTREME,    CHECK_SPECIAL,
-                                 CHECK_SPIKE,   CHECK_TIES,  CHECK_CONSTANT, CHECK_NEGINF_ROW, CHECK_BIG};
-  static const int32_t scales[] = {CHECK_LARGE, CHECK_TINY, CHECK_ZERO, CHECK_INF, CHECK_NAN, CHECK_MIXED};
-
-  for (int32_t i = 0; i < COUNT_OF(m); i++) {
-    add(table, PARAMS_I8(.m = m[i], .n = 37, .k = 70, .bias = BIAS_ROW));
-    add(table, PARAMS_I8(.m = m[i], .n = 64, .k = 128, .view_b = CHECK_DENSE));
-    add(table, PARAMS_I8(.m = m[i], .n = 37, .k = 48, .bias = BIAS_ROW));
-  }
-  for (int32_t i = 0; i < COUNT_OF(n); i++) {
-    add(table, PARAMS_I8(.m = 1 + 4 * (i % 3), .n = n[i], .k = 35));
-    add(table, PARAMS_I8(.m = 1, .n = n[i], .k = 64, .bias = BIAS_ROW));
-    add(table, PARAMS_I8(.m = 2 + 3 * (i % 3), .n = n[i], .k = 32));
-  }
-  for (int32_t i = 0; i < COUNT_OF(k); i++) {
-    add(table, PARAMS_I8(.m = 6, .n = 19, .k = k[i]));
-    add(table, PARAMS_I8(.m = 1, .n = 33, .k = k[i], .view_b = i % 2 ? CHECK_DENSE : CHECK_TRANSPOSED));
-    add(table, PARAMS_I8(.m = 5, .n = 8, .k = k[i], .data_a = CHECK_CONSTANT, .data_b = BYTES_ENDS));
-  }
-  for (int32_t i = 0; i < COUNT_OF(deep); i++) {
-    add(table, PARAMS_I8(.m = 3 + 30 * i, .n = 70, .k = deep[i]));
-    add(table, PARAMS_I8(.m = 3, .n = 70, .k = deep[i], .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));
-  }
-  for (int32_t i = 0; i < COUNT_OF(parts); i++) {
-    add(table, PARAMS_I8(.m = parts[i][0], .n = parts[i][1], .k = parts[i][2]));
-    add(table, PARAMS_I8(.m = parts[i][0], .n = parts[i][1], .k = parts[i][2], .bias = i % BIAS_COUNT,
-                         .activation = i % 5, .data_a = i % 2 ? CHECK_NORMAL : CHECK_CONSTANT, .data_b = BYTES_ENDS));
-  }
-  add(table, PARAMS_I8(.m = 20, .n = 40, .k = 1040, .batch = BATCH_3, .bias = BIAS_FULL));
-  add(table, PARAMS_I8(.m = 20, .n = 40, .k = 800, .batch = BATCH_CROSS, .view_a = CHECK_PADDED));
-  add(table, PARAMS_I8(.m = 130, .n = 150, .k = 48, .bias = BIAS_FULL));
-  add(table, PARAMS_I8(.m = 64, .n = 512, .k = 512, .bias = BIAS_ROW, .activation = TSR_ACTIVATION_RELU));
-  add(table, PARAMS_I8(.m = 8, .n = 3, .k = TSR_MAX_I8_DEPTH, .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));
-  add(table, PARAMS_I8(.m = 2, .n = 5, .k = 20011, .view_b = CHECK_DENSE));
-  add(table, PARAMS_I8(.m = 1, .n = 5001, .k = 31));
-  for (int32_t i = 0; i < 5; i++) {
-    for (int32_t j = 0; j < BIAS_COUNT; j++) {
-      add(table, PARAMS_I8(.m = 17, .n = 33, .k = 19, .activation = i, .bias = j,
-                           .batch = (i + j) % 2 ? BATCH_NONE : BATCH_3));
-    }
-  }
-  for (int32_t i = 0; i < COUNT_OF(views_a); i++) {
-    for (int32_t j = 0; j < COUNT_OF(views_b); j++) {
-      add(table, PARAMS_I8(.m = 13, .n = 21, .k = 18, .view_a = views_a[i], .view_b = views_b[j],
-                           .view_scales = views_scales[(i + j) % COUNT_OF(views_scales)],
-                           .batch = i == j ? BATCH_3 : BATCH_NONE));
-    }
-  }
-  for (int32_t i = 0; i <= BATCH_0; i++) {
-    add(table, PARAMS_I8(.m = 9, .n = 18, .k = 11, .batch = i, .bias = BIAS_FULL));
-    add(table, PARAMS_I8(.m = 4, .n = 7, .k = 8, .batch = i, .view_a = CHECK_HEADS, .view_b = CHECK_REVERSED));
-    add(table, PARAMS_I8(.m = 9, .n = 18, .k = 32, .batch = i, .view_a = views_a[i % COUNT_OF(views_a)]));
-  }
-  add(table, PARAMS_I8(.m = 5, .n = 66, .k = 7, .view_a = CHECK_BROADCAST, .view_b = CHECK_BROADCAST_LAST));
-  for (int32_t i = 0; i < 3; i++) {
-    add(table, PARAMS_I8(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = BIAS_ROW));
-  }
-  for (int32_t i = 0; i < COUNT_OF(data); i++) {
-    for (int32_t bytes = BYTES_ANY; bytes <= BYTES_ENDS; bytes++) {
-      add(table, PARAMS_I8(.m = 35, .n = 18, .k = 21, .data_a = data[i], .data_b = bytes));
-      add(table, PARAMS_I8(.m = 1 + 16 * (i % 3), .n = 18, .k = 32, .data_a = data[i], .data_b = bytes));
-      add(table, PARAMS_I8(.m = 1, .n = 70, .k = 33, .data_a = data[i], .data_b = bytes, .bias = BIAS_ROW,
-                           .activation = 1 + i % 4));
-    }
-  }
-  for (int32_t i = 0; i < COUNT_OF(scales); i++) {
-    add(table, PARAMS_I8(.m = 7, .n = 40, .k = 21, .data_scales = scales[i]));
-    add(table, PARAMS_I8(.m = 7, .n = 40, .k = 32, .view_scales = CHECK_STRIDED, .data_scales = scales[i]));
-    add(table, PARAMS_I8(.m = 7, .n = 40, .k = 21, .data_a = CHECK_ZERO, .data_scales = scales[i], .alpha = 0.5f));
-  }
-}
-
-/* One case of f16, one of bf16. */
-/* a and b of f32, both rounded. */
-static void add_rounded_pair(check_table *table, params p)
-{
-  p.dtype = TSR_F32;
-  p.reduced = TSR_F16;
-  add(table, p);
-  p.reduced = TSR_BF16;
-  add(table, p);
-}
-
-/* Products whose factors are both rounded, each axis contiguous in turn: of a gradient a has its rows side by side. */
-static void add_rounded(check_table *table)
-{
-  static const int32_t sizes[][3] = {{40, 24, 56},  {64, 64, 32},    {136, 264, 72}, {16, 128, 1032},
-                                     {33, 40, 24},  {40, 33, 24},    {40, 40, 25},   {8, 8, 8},
-                                     {24, 512, 40}, {264, 16, 2056}, {1, 40, 16},    {128, 128, 200}};
-  static const int32_t data[][2] = {{CHECK_LARGE, CHECK_NORMAL}, {CHECK_BIG, CHECK_BIG},
-                                    {CHECK_NORMAL, CHECK_TINY},  {CHECK_INF, CHECK_NORMAL},
-                                    {CHECK_NORMAL, CHECK_NAN},   {CHECK_SPECIAL, CHECK_ZERO},
-                                    {CHECK_NORMAL, CHECK_BIG},   {CHECK_POSITIVE, CHECK_MIXED}};
-  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
-    params p = PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .varies = i % 2);
-    p.bias = i % 2 ? BIAS_ROW : BIAS_NONE;
-    for (int32_t j = 0; j < 4; j++) {
-      p.view_a = j % 2 ? CHECK_TRANSPOSED : CHECK_DENSE;
-      p.view_b = j / 2 ? CHECK_TRANSPOSED : CHECK_DENSE;
-      p.data_a = p.data_b = (i + j) % 3 ? CHECK_INTEGER : CHECK_NORMAL;
-      add_rounded_pair(table, p);
-    }
-  }
-  for (int32_t i = 0; i < COUNT_OF(data); i++) {
-    add_rounded_pair(table, PARAMS(.m = 32, .n = 24, .k = 40, .data_a = data[i][0], .data_b = data[i][1],
-                                   .view_a = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE,
-                                   .view_b = i / 2 % 2 ? CHECK_TRANSPOSED : CHECK_DENSE));
-  }
-  for (int32_t i = 0; i <= BATCH_0; i++) {
-    add_rounded_pair(table, PARAMS(.m = 24, .n = 40, .k = 16, .batch = i, .bias = BIAS_FULL,
-                                   .view_a = i % 2 ? CHECK_TRANSPOSED : CHECK_PADDED_T));
-  }
-  add_rounded_pair(table, PARAMS(.m = 1048, .n = 296, .k = 80, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER,
-                                 .view_a = CHECK_TRANSPOSED));
-}
-
-static void add_reduced_pair(check_table *table, params p)
-{
-  p.reduced = 1;
-  p.dtype = TSR_F16;
-  add(table, p);
-  p.dtype = TSR_BF16;
-  add(table, p);
-}
-
-/* Products of reduced precision. Small whole numbers are exact in both types, so that every element that is missed or
- * met twice shows; of other numbers the bound tells best where few are summed. */
-static void add_reduced(check_table *table)
-{
-  static const int32_t sizes[][3] = {{1, 64, 64},    {2, 33, 70},    {4, 512, 512},  {5, 16, 16},   {8, 8, 8},
-                                     {16, 16, 16},   {17, 16, 15},   {16, 17, 33},   {15, 31, 16},  {32, 32, 32},
-                                     {33, 65, 48},   {64, 64, 64},   {64, 129, 96},  {65, 63, 130}, {100, 257, 31},
-                                     {128, 128, 32}, {129, 128, 64}, {127, 260, 80}, {257, 96, 36}, {20, 1031, 24},
-                                     {64, 48, 1031}, {200, 200, 200}};
-  static const int32_t views[] = {CHECK_DENSE,   CHECK_TRANSPOSED, CHECK_PADDED,
-                                  CHECK_STRIDED, CHECK_PADDED_T,   CHECK_OFFSET};
-  static const int32_t data[][2] = {
-      {CHECK_LARGE, CHECK_NORMAL},     {CHECK_BIG, CHECK_BIG},      {CHECK_TINY, CHECK_NORMAL},
-      {CHECK_MIXED, CHECK_MIXED},      {CHECK_INF, CHECK_NORMAL},   {CHECK_NAN, CHECK_NORMAL},
-      {CHECK_NORMAL, CHECK_INF},       {CHECK_NORMAL, CHECK_NAN},   {CHECK_NORMAL, CHECK_TINY},
-      {CHECK_EXTREME, CHECK_UNIFORM},  {CHECK_SPECIAL, CHECK_ZERO}, {CHECK_POSITIVE, CHECK_POSITIVE},
-      {CHECK_POSITIVE, CHECK_EXTREME}, {CHECK_INF, CHECK_ZERO},     {CHECK_TINY, CHECK_INF},
-  };
-
-  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
-    params p = PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .view_b = CHECK_TRANSPOSED);
-    p.bias = i % 2 ? BIAS_ROW : BIAS_NONE;
-    p.activation = i % 3 == 1 ? TSR_ACTIVATION_RELU : TSR_ACTIVATION_NONE;
-    p.data_a = p.data_b = CHECK_INTEGER;
-    add_reduced_pair(table, p);
-    p.data_a = p.data_b = CHECK_NORMAL;
-    p.view_b = i % 4 == 3 ? CHECK_DENSE : CHECK_TRANSPOSED;
-    add_reduced_pair(table, p);
-    p.varies = 1;
-    p.data_a = p.data_b = CHECK_INTEGER;
-    p.view_b = CHECK_DENSE;
-    add_reduced_pair(table, p);
-  }
-  for (int32_t i = 1; i <= 8; i++) { /* short sums, whose bound is sharp */
-    add_reduced_pair(table, PARAMS(.m = 70, .n = 35, .k = i));
-    add_reduced_pair(table, PARAMS(.m = 3, .n = 64, .k = i, .view_b = CHECK_TRANSPOSED));
-  }
-  for (int32_t i = 0; i < COUNT_OF(views); i++) {
-    for (int32_t j = 0; j < COUNT_OF(views); j++) {
-      add_reduced_pair(table, PARAMS(.m = 37, .n = 34, .k = 50, .view_a = views[i], .view_b = views[j],
-                                     .batch = i == j ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
-                                     .activation = (i + 2 * j) % 5));
-    }
-  }
-  for (int32_t i = 0; i <= BATCH_0; i++) {
-    add_reduced_pair(table, PARAMS(.m = 20, .n = 40, .k = 24, .batch = i, .bias = BIAS_FULL));
-    add_reduced_pair(table, PARAMS(.m = 1, .n = 40, .k = 24, .batch = i, .view_b = CHECK_TRANSPOSED));
-  }
-  for (int32_t i = 0; i < COUNT_OF(data); i++) {
-    add_reduced_pair(table, PARAMS(.m = 35, .n = 18, .k = 21, .data_a = data[i][0], .data_b = data[i][1]));
-    add_reduced_pair(table, PARAMS(.m = 64, .n = 32, .k = 1 + i % 3, .data_a = data[i][0], .data_b = data[i][1]));
-    add_reduced_pair(table, PARAMS(.m = 1, .n = 70, .k = 33, .data_a = data[i][0], .data_b = data[i][1],
-                                   .view_b = CHECK_TRANSPOSED, .bias = BIAS_ROW));
-  }
-  for (int32_t i = 0; i < COUNT_OF(data);
-       i++) { /* whole groups of eight: what instructions that multiply small matrices take */
-    add_reduced_pair(table, PARAMS(.m = 35, .n = 24, .k = 40, .data_a = data[i][0], .data_b = data[i][1],
-                                   .view_b = i % 2 ? CHECK_TRANSPOSED : CHECK_DENSE));
-  }
-  for (int32_t i = 0; i < COUNT_OF(views); i++) {
-    for (int32_t j = 0; j < COUNT_OF(views); j++) {
-      add_reduced_pair(table, PARAMS(.m = 37, .n = 40, .k = 56, .view_a = views[i], .view_b = views[j],
-                                     .batch = (i + j) % 2 ? BATCH_3 : BATCH_NONE, .bias = (i + j) % BIAS_COUNT,
-                                     .activation = (i + 2 * j) % 5));
-    }
-  }
-  add_reduced_pair(table, PARAMS(.m = 1050, .n = 296, .k = 72, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
-  add_reduced_pair(table, PARAMS(.m = 64, .n = 64, .k = 32, .alpha = 0.125f, .bias = BIAS_ROW, .activation = 4));
-  add_reduced_pair(table, PARAMS(.m = 16, .n = 20, .k = 20011, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
-  add_reduced_pair(table, PARAMS(.m = 2053, .n = 16, .k = 16, .data_a = CHECK_INTEGER, .data_b = CHECK_INTEGER));
-  for (int32_t i = 0; i < 3; i++) {
-    add_reduced_pair(table, PARAMS(.m = i == 0 ? 0 : 5, .n = i == 1 ? 0 : 7, .k = i == 2 ? 0 : 3, .bias = BIAS_ROW));
-  }
-}
-
-static void add_perf_i8(check_table *table)
-{
-  static const int32_t rows[] = {1, 8, 32, 64, 256}, sizes[][2] = {{512, 512}, {2048, 512}, {512, 2048}, {37000, 512}};
-
-  for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
-    for (int32_t j = 0; j < COUNT_OF(rows); j++) {
-      add(table, PARAMS_I8(.m = rows[j], .n = sizes[i][0], .k = sizes[i][1], .bias = BIAS_ROW));
-    }
+    check_matmul_add(table,
+                     PARAMS(.m = 7, .n = 18, .k = 5, .activation = i, .data_a = CHECK_INF, .data_b = CHECK_POSITIVE));
+    check_matmul_add(table,
+                     PARAMS(.m = 7, .n = 18, .k = 5, .activation = i, .data_a = CHECK_LARGE, .data_b = CHECK_NORMAL));
+    check_matmul_add(table,
+                     PARAMS(.m = 7, .n = 18, .k = 1, .activation = i, .data_a = CHECK_WIDE, .data_b = CHECK_UNIFORM));
   }
 }
 
@@ -670,16 +422,16 @@ static void add_perf(check_table *table)
 
   for (int32_t i = 0; i < COUNT_OF(sizes); i++) {
     for (int32_t d = 0; d < 3; d++) {
-      add(table, PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .dtype = check_float_dtypes[d],
-                        .bias = BIAS_ROW, .view_b = CHECK_TRANSPOSED));
+      check_matmul_add(table, PARAMS(.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2],
+                                     .dtype = check_float_dtypes[d], .bias = BIAS_ROW, .view_b = CHECK_TRANSPOSED));
     }
   }
-  add(table, PARAMS(.m = 64, .n = 64, .k = 32, .batch = BATCH_2X3));
+  check_matmul_add(table, PARAMS(.m = 64, .n = 64, .k = 32, .batch = BATCH_2X3));
   for (int32_t i = 0; i < COUNT_OF(narrow); i++) {
-    add_reduced_pair(table, PARAMS(.m = narrow[i][0], .n = narrow[i][1], .k = narrow[i][2], .bias = BIAS_ROW,
-                                   .view_b = CHECK_TRANSPOSED));
+    check_matmul_add_reduced(table, PARAMS(.m = narrow[i][0], .n = narrow[i][1], .k = narrow[i][2], .bias = BIAS_ROW,
+                                           .view_b = CHECK_TRANSPOSED));
   }
-  add_perf_i8(table);
+  check_perf_matmul_i8(table);
 }
 
 /* How many matrices a batch has. */
@@ -698,7 +450,7 @@ static int64_t matrices(const batch *lead)
 
 /* Extents up to some hundreds: square, of few rows, or much longer one way than the others; of small types mostly in
  * whole groups, as their kernels take them. At most some 2e7 multiply-adds. */
-static void draw_extents(check_draw *draw, params *p, int32_t what)
+static void draw_extents(check_draw *draw, matmul_params *p, int32_t what)
 {
   const batch lead = batch_of(p);
   const int64_t n_matrices = matrices(&lead);
@@ -755,7 +507,7 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
                                   CHECK_CONSTANT, CHECK_NEGINF, CHECK_INF,     CHECK_NAN,     CHECK_SPECIAL,
                                   CHECK_EXTREME,  CHECK_POSINF, CHECK_SHIFTED, CHECK_POSITIVE};
   static const float alphas[] = {1.0f, 1.0f, 1.0f, 1.0f, -1.0f, 0.125f, 0.0f, 3.0f};
-  params p = PARAMS(.dtype = TSR_I8);
+  matmul_params p = PARAMS(.dtype = TSR_I8);
 
   if (check_draw_once_in(draw, 6)) {
     p.batch = BATCH_DRAWN;
@@ -785,7 +537,7 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
     p.reduced = p.dtype;
     p.dtype = TSR_F32;
   }
-  add(table, p);
+  check_matmul_add(table, p);
 }
 
 void check_cases_matmul(check_table *table)
@@ -801,9 +553,8 @@ void check_cases_matmul(check_table *table)
   add_varying_large(table);
   add_empty(table);
   add_values(table);
-  add_i8(table);
-  add_reduced(table);
-  add_rounded(table);
+  check_cases_matmul_i8(table);
+  check_cases_matmul_reduced(table);
   table->large = 1;
   add_large(table);
   table->large = 0;
