@@ -5,6 +5,7 @@ import html.parser
 import os
 import random
 import re
+import sys
 
 from harness import check, drawn, fake, finish, starve, work
 
@@ -178,7 +179,7 @@ def plain(text):
     return "".join("".join(text).split())
 
 
-for _ in range(300):
+for _ in range(int(sys.argv[1])):
     ids = []
     source = "".join(f"<p>{content(0, ids)}</p>\n" for _ in range(draw.randrange(1, 6)))
     before = Reader(source)
