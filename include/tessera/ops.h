@@ -21,7 +21,7 @@
  *     excludes an element, it takes no part at all: what it holds (NaN too) is not seen, unless said otherwise.
  *   - Errors of all: TSR_ERR_SHAPE, TSR_ERR_DTYPE, TSR_ERR_ARGUMENT, sticky as program.h describes.
  *
- * Tolerance classes, in which backends are compared with the reference (tests/conformance derives the bounds)
+ * Tolerance classes, in which backends are compared with the reference (tools/conformance derives the bounds)
  *   exact        the same bits, -0 equal to +0, any NaN equal to any NaN
  *   elementwise  a few units in the last place of the result's own size
  *   product      scaled by the sum of |a||b| behind the element
@@ -272,8 +272,10 @@ TSR_API tsr_ref tsr_cross_entropy(tsr_program *p, tsr_ref logits, tsr_ref labels
 
 /* Adam (Kingma, Ba 2014, arXiv:1412.6980) and AdamW (Loshchilov, Hutter 2017, arXiv:1711.05101), in place: the states
  * are read and written. For each element, with c = control:
- *   g = gradient * c[3] * clip,  clip = min(1, max_norm / (sqrt(norm) * |c[3]| + 1e-6)) with norm and max_norm > 0,
- *   else 1 decay, decoupled = 0: g = g + decay * p;   decoupled = 1: p = p - c[0] * decay * p
+ *   g = gradient * c[3] * clip
+ *   clip = min(1, max_norm / (sqrt(norm) * |c[3]| + 1e-6)) if norm is given and max_norm > 0, else 1
+ *   decoupled = 0: g = g + decay * p
+ *   decoupled = 1: p = p - c[0] * decay * p
  *   m = m + (1 - beta1) (g - m)
  *   v = beta2 v + (1 - beta2) g^2
  *   p = p - c[0] * c[1] * m / (sqrt(v * c[2]) + epsilon)
@@ -355,8 +357,9 @@ TSR_API tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr
  * tsr_dropout have them, w taken from lse, f = keep scale (1 without a seed), . a sum over the head's elements:
  *   delta[b, h, l] = dy[b, l, h] . y[b, l, h]
  *   dscores[b, h, l, s] = w (f dy[b, l, h] . v[b, s, h] - delta)
- *   dq[b, l, h] = alpha sum_s dscores k[b, s, h],  dk[b, s, h] = alpha sum_l dscores q[b, l, h],  dv[b, s, h] = sum_l f
- *   w dy[b, l, h]
+ *   dq[b, l, h] = alpha sum_s dscores k[b, s, h]
+ *   dk[b, s, h] = alpha sum_l dscores q[b, l, h]
+ *   dv[b, s, h] = sum_l f w dy[b, l, h]
  *   args: as tsr_attention's, k and v f32, rows absent;  args->lse NULL, args->weights NULL
  *   args->reduced_precision: as tsr_attention's, of the factors of all products but delta's: q, or alpha q, k, v, dy,
  *        f w and dscores. Scores, w, delta and dscores as a result stay f32.
