@@ -51,17 +51,6 @@ def ask_plainly(server, method, path, headers=None, key=None):
     return server.ask(method, path, headers=headers)
 
 
-def has_documents(server):
-    return server.ask("GET", "/frontend/settings")[1]["supportedFilesFormat"] != []
-
-
-def is_met_by(server, method, path, status):
-    """Whether this build has such an answer."""
-    needs_documents = path == "/translate_file" and status in ("200", "500", "504") or (
-        path == "/download_file/{name}" and status == "200")
-    return method == "OPTIONS" or not needs_documents or has_documents(server)
-
-
 class Document(unittest.TestCase):
     def test_document(self):
         with HeldServer() as server:
@@ -126,10 +115,9 @@ class Answers(unittest.TestCase):
             self.assertEqual(ask(["detectedLanguage"], source="auto")["detectedLanguage"]["language"], "en")
             self.assertGreater(len(ask(["alignment"], alignment=True)["alignment"]), 2)
             self.assertGreater(len(ask(["continuations"], prefix="Le", continuations=3)["continuations"]), 1)
-            if has_documents(self.server):
-                self.assertIn("<b>musée</b>", ask([], HTML, format="html")["translatedText"])
-                got = ask(["alternatives", "detectedLanguage"], HTML, format="html", source="auto", alternatives=2)
-                self.assertEqual(got["alternatives"], [])
+            self.assertIn("<b>musée</b>", ask([], HTML, format="html")["translatedText"])
+            got = ask(["alternatives", "detectedLanguage"], HTML, format="html", source="auto", alternatives=2)
+            self.assertEqual(got["alternatives"], [])
         self.assertEqual(self.server.send("/translate", {**BASE, "api_key": None}, JSON)[0], 200)
 
     def test_lists(self):
@@ -140,10 +128,9 @@ class Answers(unittest.TestCase):
             self.assertEqual({name: len(value) for name, value in got.items()}, dict.fromkeys(got, len(texts)))
         got = self.answer("/translate", {**BASE, "q": [SENTENCE]}, JSON, ["translatedText"])
         self.assertEqual(got["translatedText"], [TRANSLATION])
-        if has_documents(self.server):
-            got = self.answer("/translate", {**BASE, "q": [HTML, HTML], "format": "html", "alternatives": 1}, JSON,
-                              ["translatedText", "alternatives"])
-            self.assertEqual(got["alternatives"], [[], []])
+        got = self.answer("/translate", {**BASE, "q": [HTML, HTML], "format": "html", "alternatives": 1}, JSON,
+                          ["translatedText", "alternatives"])
+        self.assertEqual(got["alternatives"], [[], []])
 
     def test_stream(self):
         for kind in KINDS:
@@ -167,8 +154,6 @@ class Answers(unittest.TestCase):
         self.assertEqual([line["s"] for line in lines], [TRANSLATION] * len(KINDS))
 
     def test_files(self):
-        if not has_documents(self.server):
-            self.skipTest("built without documents")
         fields = ASKED["/translate_file"]
         got = [self.server.send("/translate_file", fields, PARTS, FILE),
                self.server.send("/translate_file", {**fields, "source": "auto"}, PARTS, FILE),
@@ -209,10 +194,9 @@ class Answers(unittest.TestCase):
                 self.assertEqual((status, got["translations"][0]),
                                  (200, {"detected_source_language": "EN", "text": TRANSLATION}))
                 self.assertEqual(len(got["translations"]), len(more.get("text", [0])))
-            if has_documents(self.server):
-                for tags in ["html", "xml"]:
-                    got = self.server.send("/v2/translate", {**DEEPL, "text": HTML, "tag_handling": tags}, kind)
-                    self.assertIn("<b>musée</b>", got[1]["translations"][0]["text"])
+            for tags in ["html", "xml"]:
+                got = self.server.send("/v2/translate", {**DEEPL, "text": HTML, "tag_handling": tags}, kind)
+                self.assertIn("<b>musée</b>", got[1]["translations"][0]["text"])
 
     def test_bad_requests(self):
         bodies = [("{", JSON), ("[]", JSON), ("", JSON), ("nothing", PARTS + "; boundary=x"), ("--x\r\n", PARTS),
@@ -289,8 +273,6 @@ class Refusals(unittest.TestCase):
                         continue
                     self.assertEqual(ask_plainly(server, method, path)[0], 400)
                     self.assertEqual(ask_plainly(server, method, path, key=key + "x")[0], 403)
-                    if path == "/translate_file" and not has_documents(server):
-                        continue
                     self.assertEqual(ask_plainly(server, method, path, key=key)[0], 200)
                     for header in ["DeepL-Auth-Key ", "Bearer "]:
                         self.assertEqual(ask_plainly(server, method, path, {"Authorization": header + key})[0], 200)
@@ -318,8 +300,7 @@ class Refusals(unittest.TestCase):
             with HeldServer("--suggestions", folder, models=folder) as server:
                 os.truncate(os.path.join(folder, "demo-model", "model.safetensors"), 1000)
                 for path in ["/translate", "/translate_file", "/v2/translate", "/suggest"]:
-                    if path != "/translate_file" or has_documents(server):
-                        self.assertEqual(ask_plainly(server, "POST", path)[0], 500, path)
+                    self.assertEqual(ask_plainly(server, "POST", path)[0], 500, path)
                 self.assertIn("event: error\n", ask_plainly(server, "POST", "/translate/stream")[1])
                 self.assertEqual(server.ask("GET", "/status")[1]["models"][0]["state"], "failed")
 
@@ -330,7 +311,7 @@ class Refusals(unittest.TestCase):
                 file = [("file", "a.txt", LONG.encode())]
                 if path != "/translate_file":
                     self.assertEqual(server.send(path, fields, JSON)[0], 504, path)
-                elif has_documents(server):
+                else:
                     self.assertEqual(server.send(path, fields, PARTS, file)[0], 504)
             self.assertIn("event: error\n", server.send("/translate/stream", {**BASE, "q": LONG}, JSON)[1])
 
@@ -373,29 +354,22 @@ class Whole(unittest.TestCase):
 
     def test_every_answer_was_met(self):
         wanted, events = set(), set()
-        with HeldServer() as server:
-            self.collect(server, wanted, events)
+        self.collect(wanted, events)
         self.assertEqual(wanted - SPEC.answered, set())
         self.assertEqual(events - SPEC.answered, set())
 
-    def collect(self, server, wanted, events):
+    def collect(self, wanted, events):
         for path, item in SPEC.document["paths"].items():
             for method, operation in item.items():
                 for status, response in operation["responses"].items():
-                    if not is_met_by(server, method.upper(), path, status):
-                        continue
                     for kind, content in (SPEC.resolve(response).get("content") or {"": {}}).items():
                         wanted.add((method.upper(), path, status, kind))
                         events |= {(f"{method.upper()} {path}: {status}", name) for name in content.get("x-events", ())}
 
     def test_every_way_to_send_was_taken(self):
         wanted = set()
-        with HeldServer() as server:
-            documents = has_documents(server)
         for path, item in SPEC.document["paths"].items():
             operation = item.get("post", {})
-            if path == "/translate_file" and not documents:
-                continue
             wanted |= {("POST", path, kind) for kind in operation.get("requestBody", {}).get("content", ())}
             if any(one["in"] == "query" for one in operation.get("parameters", ())):
                 wanted.add(("POST", path, "query"))
