@@ -35,12 +35,28 @@ check "$last: not 3 rooflines and a case" test "$(wc -l <"$out")" = 4
 line 1
 text op 'large copy'
 number gb_per_second
+number bytes_per_second.median
 line 2
 text op 'large product'
 text precision f32
 number gflops
+number flops_per_second.min
+number flops_per_second.max
 line 3
 text precision f16
+check "$last: a size, found by trial, among what lines are known by" \
+  test "$(grep -c '"shape"' "$out") $(grep -c '"size"' "$out")" = '1 3'
+check "$last: times of another size" test "$(grep -c '_us"' "$out")" = 1
+# Another size, at which a device reaches as much, is no change.
+sed 's/"size": "[0-9x]*"/"size": "1x1"/' "$out" >"$work/other"
+cp "$out" "$work/rooflines"
+bench 0 compare "$work/rooflines" "$work/other" --fail-below 1 --json
+line 1
+text of 'large copy f32 reference:0'
+text number bytes_per_second
+line 3
+text of 'large product f16 reference:0'
+cp "$work/rooflines" "$out"
 line 4
 text op add
 text precision f32

@@ -67,6 +67,9 @@ static int check(void *opaque)
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 
+/* What counts of a large product, and of a large copy. */
+static const char flop_rate[] = "flops_per_second", byte_rate[] = "bytes_per_second";
+
 static char *shape_name(const bench_op_case *test, char *text, size_t size)
 {
   size_t used = 0;
@@ -119,26 +122,45 @@ static json_t *scratch_json(const bench_op_sample *sample)
   return sample->scratch < 0 ? json_null() : json_integer(sample->scratch);
 }
 
-/* what: the operator, or which roofline */
-static int print_json(const session *s, side *one, const char *what)
+static json_t *times_json(const figures *f)
+{
+  return json_pack("{s:o, s:o, s:o, s:o}", "single_us", time_json(&f->single_host, 1), "single_device_us",
+                   time_json(&f->single_device, f->timed), "each_us", time_json(&f->chained_host, 1), "each_device_us",
+                   time_json(&f->chained_device, f->timed));
+}
+
+/* rate: what counts of a roofline, by its name in the line. */
+static json_t *rate_json(const bench_op_sample *last, const figures *f, const char *rate)
+{
+  const double work = strcmp(rate, flop_rate) == 0 ? last->flops : last->bytes;
+  const bench_summary *seconds = &f->chained_host;
+  if (f->timed && f->chained_device.median < f->chained_host.median) {
+    seconds = &f->chained_device;
+  }
+  const bench_summary summary = {work / seconds->median, work / seconds->most, work / seconds->least};
+  return json_pack("{s:o}", rate, bench_summary_json(&summary, 1.0));
+}
+
+/* what: the operator, or which roofline. A roofline has a `rate` instead of times, and its size, which is found by
+ * trial, is no shape by which two results are put side by side. */
+static int print_json(const session *s, side *one, const char *what, const char *rate)
 {
   const bench_op_sample *last = &one->last;
   const char *precision = tsr_cli_precision_name(last->test.precision);
   char shape[64];
-  json_t *root = json_pack("{s:s, s:s, s:s, s:b}", "op", what, "shape", shape_name(&last->test, shape, sizeof shape),
-                           "precision", precision, "supported", (int)last->supported);
+  json_t *root = json_pack("{s:s, s:s, s:s, s:b}", "op", what, rate ? "size" : "shape",
+                           shape_name(&last->test, shape, sizeof shape), "precision", precision, "supported",
+                           (int)last->supported);
   if (root && last->supported && s->options->dry) {
     json_object_update_new(root, json_pack("{s:f, s:f, s:o}", "flops", last->flops, "bytes", last->bytes,
                                            "scratch_bytes", scratch_json(last)));
   } else if (root && last->supported) {
     figures f = summarise(s, one);
-    json_t *numbers =
-        json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o}", "lines", (int)last->lines,
-                  "repeat", (int)s->options->repeat, "flops", last->flops, "bytes", last->bytes, "scratch_bytes",
-                  scratch_json(last), "single_us", time_json(&f.single_host, 1), "single_device_us",
-                  time_json(&f.single_device, f.timed), "each_us", time_json(&f.chained_host, 1), "each_device_us",
-                  time_json(&f.chained_device, f.timed), "gflops", 1e-9 * f.flops, "gb_per_second", 1e-9 * f.bytes,
-                  "of_product", share_json(f.of_product), "of_copy", share_json(f.of_copy));
+    json_object_update_new(root, rate ? rate_json(last, &f, rate) : times_json(&f));
+    json_t *numbers = json_pack("{s:i, s:i, s:f, s:f, s:o, s:f, s:f, s:o, s:o}", "lines", (int)last->lines, "repeat",
+                                (int)s->options->repeat, "flops", last->flops, "bytes", last->bytes, "scratch_bytes",
+                                scratch_json(last), "gflops", 1e-9 * f.flops, "gb_per_second", 1e-9 * f.bytes,
+                                "of_product", share_json(f.of_product), "of_copy", share_json(f.of_copy));
     json_object_update_new(root, numbers);
   }
   if (root && one->task.variant) {
@@ -203,12 +225,12 @@ static void add_row(session *s, side *one, const char *what)
   share_cell(&s->table, f.of_copy);
 }
 
-static int tell(session *s, const char *what)
+static int tell(session *s, const char *what, const char *rate)
 {
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     if (s->options->as_json) {
-      code = print_json(s, &s->sides[i], what);
+      code = print_json(s, &s->sides[i], what, rate);
     } else {
       add_row(s, &s->sides[i], what);
     }
@@ -270,7 +292,7 @@ static int measure_roofline(session *s, tsr_dtype precision)
     }
   }
   if (code == TSR_EXIT_OK) {
-    code = tell(s, precision ? "large product" : "large copy");
+    code = precision ? tell(s, "large product", flop_rate) : tell(s, "large copy", byte_rate);
   }
   return code == TSR_EXIT_OK ? release(s) : code;
 }
@@ -302,7 +324,7 @@ static int measure_cases(session *s)
       tsr_cli_progress_clear(&progress);
     }
     if (code == TSR_EXIT_OK) {
-      code = tell(s, bench_op_describe(s->cases.cases[i].op)->name);
+      code = tell(s, bench_op_describe(s->cases.cases[i].op)->name, NULL);
     }
     if (code == TSR_EXIT_OK) {
       code = release(s);
