@@ -5,10 +5,10 @@
  * and the next N follow before the results of the first are read. Each of the two has results of its own, so nothing is
  * overwritten unread.
  *
- * Where the host has to do something between two steps, the second waits for it: where a token is forced, where the
- * mask changes, where the cache must grow. Nothing runs behind the last step that any sentence may need. Where the
- * rows become fewer, the steps under way are dropped: what they wrote into the cache lies behind what is used, and is
- * written anew before it is read. So each token that is taken was computed as if nothing ran ahead.
+ * Where the host has to do something between two steps, the second waits for it: where a token is forced, where a mask
+ * of all rows changes, where the cache must grow. Nothing runs behind the last step that any sentence may need. Where
+ * the rows become fewer, the steps under way are dropped: what they wrote into the cache lies behind what is used, and
+ * is written anew before it is read. So each token that is taken was computed as if nothing ran ahead.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static int is_independent(const tsr_search *search, int32_t further)
     int32_t is_last = length + 2 >= options->max_length; /* it chooses the last token */
     if (sentence->is_open &&
         (tsr_search_forced(search, sentence, length) >= 0 || (is_last && options->forced_eos_id >= 0) ||
-         tsr_search_mask_phase(options, length) != tsr_search_mask_phase(options, length + 1))) {
+         (search->n_masks == 1 && tsr_filter_phase(options, length) != tsr_filter_phase(options, length + 1)))) {
       return 0;
     }
   }

@@ -20,9 +20,15 @@ int32_t tsr_filter_is_by_row(const tsr_generate_options *options)
          is_penalty(options->repetition_penalty) || is_penalty(options->encoder_repetition_penalty);
 }
 
-int32_t tsr_filter_has_phases(const tsr_generate_options *options)
+int32_t tsr_filter_phase(const tsr_generate_options *options, int32_t length)
 {
-  return options->n_begin_suppressed > 0 || options->min_length > 1;
+  const int32_t is_first = options->n_begin_suppressed > 0 && length == (options->forced_bos_id >= 0 ? 2 : 1);
+  return (length < options->min_length ? TSR_PHASE_SHORT : 0) | (is_first ? TSR_PHASE_FIRST : 0);
+}
+
+int32_t tsr_filter_phases(const tsr_generate_options *options)
+{
+  return options->n_begin_suppressed > 0 ? 2 * TSR_PHASE_FIRST : options->min_length > 1 ? 2 * TSR_PHASE_SHORT : 1;
 }
 
 int32_t tsr_filter_may_raise(const tsr_generate_options *options)
@@ -105,7 +111,7 @@ static void ban_words(tsr_filter *filter, const tsr_filter_row *row)
   }
 }
 
-void tsr_filter_mark(tsr_filter *filter, const tsr_filter_row *row)
+static void mark_phase(tsr_filter *filter, int32_t phase)
 {
   const tsr_generate_options *options = filter->options;
   for (int32_t i = 0; i < filter->n_marked; i++) {
@@ -113,15 +119,18 @@ void tsr_filter_mark(tsr_filter *filter, const tsr_filter_row *row)
   }
   filter->n_marked = 0;
   mark_all(filter, options->suppressed, options->n_suppressed, BANNED);
-  if (row->length == (options->forced_bos_id >= 0 ? 2 : 1)) {
+  if (phase & TSR_PHASE_FIRST) {
     mark_all(filter, options->begin_suppressed, options->n_begin_suppressed, BANNED);
   }
-  if (row->length < options->min_length) {
+  if (phase & TSR_PHASE_SHORT) {
     mark_all(filter, options->eos, options->n_eos, BANNED);
   }
-  if (!row->ids) {
-    return;
-  }
+}
+
+void tsr_filter_mark(tsr_filter *filter, const tsr_filter_row *row)
+{
+  const tsr_generate_options *options = filter->options;
+  mark_phase(filter, tsr_filter_phase(options, row->length));
   ban_words(filter, row);
   if (options->no_repeat_ngram > 0) {
     ban_repeats(filter, row, row->ids, row->length, options->no_repeat_ngram);
@@ -179,8 +188,9 @@ float tsr_filter_undo(const tsr_filter *filter, float score, int32_t token)
   return score;
 }
 
-void tsr_filter_mask(const tsr_filter *filter, float *mask)
+void tsr_filter_mask(tsr_filter *filter, int32_t phase, float *mask)
 {
+  mark_phase(filter, phase);
   memset(mask, 0, (size_t)filter->vocabulary * sizeof *mask);
   for (int32_t i = 0; i < filter->n_marked; i++) {
     mask[filter->marked[i]] = -INFINITY;

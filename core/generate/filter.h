@@ -19,7 +19,7 @@ typedef struct tsr_filter {
 
 /* What a row holds. */
 typedef struct tsr_filter_row {
-  const int32_t *ids; /* of the hypothesis, with the start token; NULL: what holds for each hypothesis of that length */
+  const int32_t *ids; /* of the hypothesis, with the start token */
   int32_t length;
   const int32_t *source; /* of its sentence */
   int32_t source_length;
@@ -32,8 +32,12 @@ void tsr_filter_finish(tsr_filter *filter); /* takes a zeroed one */
 /* 1 if the marks depend on more than the length. */
 int32_t tsr_filter_is_by_row(const tsr_generate_options *options);
 
-/* 1 if the marks depend on the length. */
-int32_t tsr_filter_has_phases(const tsr_generate_options *options);
+/* What the length of a hypothesis changes. Bits; 0: nothing. */
+enum { TSR_PHASE_SHORT = 1 /* it may not end yet */, TSR_PHASE_FIRST = 2 /* the tokens suppressed at the beginning */ };
+int32_t tsr_filter_phase(const tsr_generate_options *options, int32_t length);
+
+/* Phases are numbers below this one; 1: marks do not depend on the length. */
+int32_t tsr_filter_phases(const tsr_generate_options *options);
 
 /* 1 if a score may rise: the best of the scores before are not the best afterwards, however many are looked at. */
 int32_t tsr_filter_may_raise(const tsr_generate_options *options);
@@ -50,8 +54,8 @@ void tsr_filter_apply(const tsr_filter *filter, float *scores, const int32_t *to
 /* What a token's score was before, of the row that was marked last; the token is not banned. */
 float tsr_filter_undo(const tsr_filter *filter, float score, int32_t token);
 
-/* The marked tokens as a mask that is added to scores: -inf for what is banned. Only where nothing depends on the
- * row. */
-void tsr_filter_mask(const tsr_filter *filter, float *mask);
+/* What holds in a phase as a mask [V] that is added to scores: -inf for what is banned. Only where nothing depends on
+ * the row. */
+void tsr_filter_mask(tsr_filter *filter, int32_t phase, float *mask);
 
 #endif

@@ -50,12 +50,20 @@ int32_t tsr_search_beam_candidates(const tsr_generate_options *options)
   return (options->n_eos > 1 ? 1 + options->n_eos : 2) * options->beam;
 }
 
+/* Of a program: none, one for all rows, or one for each phase that rows may be in. */
+static int32_t count_masks(const tsr_search *search)
+{
+  const tsr_generate_options *options = search->options;
+  const int is_masked = search->fed_back || (tsr_search_is_beam(options) && options->renormalize && !search->is_by_row);
+  return !is_masked ? 0 : search->joins ? tsr_filter_phases(options) : 1;
+}
+
 /* Who chooses, and among how many. */
 static void choose_candidates(tsr_search *search)
 {
   const tsr_generate_options *options = search->options;
   int32_t vocabulary = search->filter.vocabulary;
-  search->is_by_row = tsr_filter_is_by_row(options) || (search->joins && tsr_filter_has_phases(options));
+  search->is_by_row = tsr_filter_is_by_row(options);
   search->fed_back = !tsr_search_is_beam(options) && !options->sample && !options->scores && !search->is_by_row;
   search->wanted = tsr_search_is_beam(options) ? tsr_search_beam_candidates(options)
                    : !options->sample          ? 1
@@ -68,13 +76,7 @@ static void choose_candidates(tsr_search *search)
   }
   search->whole =
       tsr_filter_may_raise(options) || (tsr_search_is_beam(options) && options->renormalize && search->is_by_row);
-}
-
-/* 1 if the program has a mask. */
-static int32_t is_masked(const tsr_search *search)
-{
-  return search->fed_back ||
-         (tsr_search_is_beam(search->options) && search->options->renormalize && !search->is_by_row);
+  search->n_masks = count_masks(search);
 }
 
 void tsr_search_open(tsr_search *search, int32_t b, const tsr_sentence *sentence)
@@ -122,10 +124,11 @@ static tsr_status make_room(tsr_search *search)
   if (options->attention || options->coverage_penalty > 0.0f) {
     TSR_TRY(tsr_search_reserve_attention(search));
   }
-  if (is_masked(search)) {
-    search->mask = malloc(vocabulary * sizeof *search->mask);
+  if (search->n_masks > 0) {
+    const size_t size = (size_t)search->n_masks * vocabulary * sizeof *search->mask;
+    search->mask = malloc(size);
     if (!search->mask) {
-      return tsr_fail_memory(vocabulary * sizeof *search->mask);
+      return tsr_fail_memory(size);
     }
   }
   return tsr_flight_init(search);

@@ -13,10 +13,11 @@
  * move in a run of their own: there it is when half the rows will do, and no more when a step has few.
  *
  * Choosing. Plain greedy search chooses on the device, which feeds the token back itself; what it must not choose is in
- * a mask for all rows. A GPU is given the next step before the host has read what the last one chose (ahead.c). Else
- * the device returns the best k of each row, and the host changes their scores (filter.h) and chooses: k is what is
- * wanted and as many more as a row has tokens whose scores sink, so that the best of what is left is among them. Where
- * scores rise, or k is too large, whole rows come back.
+ * a mask for all rows or, where sentences join, in one of a few masks, by the position of each row. A GPU is given the
+ * next step before the host has read what the last one chose (ahead.c). Else the device returns the best k of each row,
+ * and the host changes their scores (filter.h) and chooses: k is what is wanted and as many more as a row has tokens
+ * whose scores sink, so that the best of what is left is among them. Where scores rise, where what is left is scaled
+ * anew and depends on the row's tokens, or where k is too large, whole rows come back.
  */
 #ifndef TESSERA_CORE_GENERATE_SEARCH_H
 #define TESSERA_CORE_GENERATE_SEARCH_H
@@ -139,8 +140,9 @@ struct tsr_search {
   tsr_flight flight;  /* if so */
   int32_t is_held;    /* 1: no further step is started ahead, for sentences are to join */
   int32_t is_by_row;  /* 1: what changes scores depends on the row */
-  float *mask;        /* [V] of a program that has one; else NULL */
-  int32_t mask_phase; /* which mask that is; -1: it is not filled yet */
+  int32_t n_masks;    /* of the program: one for each phase where sentences join, else one, or 0 */
+  float *mask;        /* [n_masks][V]; NULL: 0 */
+  int32_t mask_phase; /* the phase of a single mask; -1: nothing is filled yet */
   int32_t wanted;     /* candidates that a row must have in the end, or the whole vocabulary */
   int32_t room;       /* and how many more come back, to be banned or sink */
   int32_t whole;      /* 1: whole rows come back */
@@ -248,9 +250,6 @@ tsr_status tsr_search_run_greedy(tsr_search *search, int32_t *next, float *logit
 
 /* Runs the prepared step of another search: values, indices, normalisers; of the rows that matter. */
 tsr_status tsr_search_run_step(tsr_search *search) TSR_MUST_CHECK;
-
-/* Which mask hypotheses of `length` tokens have. */
-int32_t tsr_search_mask_phase(const tsr_generate_options *options, int32_t length);
 
 /* Before a step is started: fails if nobody wants its result any more. */
 tsr_status tsr_search_check_stopped(const tsr_search *search) TSR_MUST_CHECK;

@@ -41,22 +41,19 @@ static int mark_row(tsr_search *search, int32_t row)
   return 1;
 }
 
-int32_t tsr_search_mask_phase(const tsr_generate_options *options, int32_t length)
+/* Brings the masks up to date: a single one for hypotheses of `length` tokens. Returns 1 if they changed. */
+static int32_t update_masks(tsr_search *search, int32_t length)
 {
-  int32_t begins = options->n_begin_suppressed > 0 && length <= 2;
-  return (length < options->min_length) | (begins ? length << 1 : 0);
-}
-
-/* Brings the mask up to date for hypotheses of `length` tokens. Returns 1 if it changed. */
-static int32_t update_mask(tsr_search *search, int32_t length)
-{
-  int32_t phase = tsr_search_mask_phase(search->options, length);
+  const size_t vocabulary = (size_t)search->filter.vocabulary;
+  int32_t phase = search->n_masks > 1 ? 0 : tsr_filter_phase(search->options, length);
   if (phase == search->mask_phase) {
     return 0;
   }
   search->mask_phase = phase;
-  tsr_filter_mark(&search->filter, &(tsr_filter_row){.length = length});
-  tsr_filter_mask(&search->filter, search->mask);
+  for (int32_t i = 0; i < search->n_masks; i++) {
+    tsr_filter_mask(&search->filter, phase + i, search->mask + (size_t)i * vocabulary);
+  }
+  /* With a shortlist nothing joins, and there is one mask. */
   for (int32_t i = 0; i < search->n_chosen; i++) {
     search->mask[i] = search->mask[search->chosen[i]]; /* ascending: what is read lies behind what is written */
   }
@@ -94,12 +91,12 @@ static tsr_program_key step_key(const tsr_search *search)
   }
   key.shortlist = search->n_chosen;
   key.staggered = search->joins;
+  key.masks = search->n_masks;
   key.ahead = search->flight.steps > 1 ? TSR_AHEAD_MANY : search->flight.steps;
   if (!search->fed_back) {
     int32_t k = search->wanted + search->room;
     key.size.beam = search->beam;
     key.logits = !tsr_search_is_beam(search->options);
-    key.masked = search->mask != NULL;
     key.candidates = search->whole ? TSR_WHOLE_ROWS : k < search->columns ? k : search->columns;
     key.normaliser = key.logits && search->options->scores && !search->whole;
   }
@@ -155,6 +152,26 @@ static tsr_status compile_step(tsr_search *search, int32_t *renewed)
                                     search->batch * (int64_t)sizeof *search->lengths);
 }
 
+/* The mask of each position. */
+static tsr_status write_phases(const tsr_search *search)
+{
+  const tsr_compiled *step = search->step;
+  const size_t size = (size_t)search->capacity * sizeof(int32_t);
+  if (step->refs.phases == TSR_NONE) {
+    return TSR_OK;
+  }
+  int32_t *phases = malloc(size);
+  if (!phases) {
+    return tsr_fail_memory(size);
+  }
+  for (int32_t position = 0; position < search->capacity; position++) {
+    phases[position] = tsr_filter_phase(search->options, position + 1);
+  }
+  tsr_status status = tsr_executable_write(step->executable, step->refs.phases, phases, (int64_t)size);
+  free(phases);
+  return status;
+}
+
 tsr_status tsr_search_prepare(tsr_search *search, int32_t *renewed)
 {
   int32_t position = tsr_search_last_position(search);
@@ -165,12 +182,13 @@ tsr_status tsr_search_prepare(tsr_search *search, int32_t *renewed)
   if (!search->mask) {
     return TSR_OK;
   }
-  int32_t changed = update_mask(search, position + 1);
+  int32_t changed = update_masks(search, position + 1);
   if (!changed && !*renewed) {
     return TSR_OK;
   }
+  TSR_TRY(write_phases(search));
   return tsr_executable_write(search->step->executable, search->step->refs.suppress, search->mask,
-                              search->columns * (int64_t)sizeof *search->mask);
+                              (int64_t)search->n_masks * search->columns * (int64_t)sizeof *search->mask);
 }
 
 tsr_status tsr_search_write_positions(tsr_search *search, const tsr_compiled *step, int32_t further)

@@ -103,7 +103,7 @@ static tsr_ref build_forward(step *s, const tsr_program_size *size)
       .batch = size->batch, .queries = size->target, .keys = size->source, .lengths = lengths, .encoded = x};
   x = tsr_build_embedding(b, &decoder, target, size->batch, size->target);
   x = tsr_build_stack(b, &decoder, x, &past, &cross);
-  return tsr_build_logits(b, x, TSR_NONE, TSR_NONE);
+  return tsr_build_logits(b, x, NULL, TSR_NONE);
 }
 
 /* logits -> loss of each label [B*L]; its sum is an output. */

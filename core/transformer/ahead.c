@@ -27,7 +27,7 @@ static int is_whole(tsr_device *device, const tsr_program *program)
 static tsr_status make_shared(tsr_ahead *a, tsr_device *device, const tsr_program *program,
                               const tsr_program_refs *refs, tsr_binding *bindings, int32_t *n)
 {
-  const tsr_ref tensors[N_SHARED] = {refs->token,  refs->position,       refs->suppress,
+  const tsr_ref tensors[N_SHARED] = {refs->token,  refs->position,       refs->suppress, refs->phases,
                                      refs->chosen, refs->source_lengths, refs->log_step};
   for (int32_t i = 0; i < N_SHARED; i++) {
     if (tensors[i] == TSR_NONE) {

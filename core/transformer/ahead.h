@@ -15,7 +15,7 @@
 struct tsr_ahead {
   tsr_executable *executables[2];
   tsr_buffer *results[2];
-  tsr_buffer *shared[6]; /* token, position, and what else the step has: mask, chosen tokens, lengths, log_step */
+  tsr_buffer *shared[7]; /* token, position, and what else the step has: masks, chosen tokens, lengths, log_step */
   tsr_buffer *arena;     /* of both; NULL: each has its own */
   int64_t logits_offset; /* in results, bytes; the tokens come first */
   int64_t row;           /* bytes of the tokens, or of the logits, of a step */

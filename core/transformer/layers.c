@@ -639,7 +639,7 @@ void tsr_build_shortlist(const tsr_builder *b, tsr_ref chosen)
   tsr_scope_pop(b->program);
 }
 
-tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask, tsr_ref chosen)
+tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, const tsr_logits_mask *mask, tsr_ref chosen)
 {
   const tsr_transformer_config *config = &b->model->config;
   tsr_scope_push(b->program, "logits");
@@ -648,9 +648,10 @@ tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask, tsr_ref 
   if (bias != TSR_NONE && chosen != TSR_NONE) {
     bias = tsr_gather(b->program, bias, chosen, 0);
   }
-  if (mask != TSR_NONE) {
-    /* Zeros and -inf: with the bias first they give the same bits, for one row instead of all. */
-    bias = bias != TSR_NONE ? tsr_add(b->program, mask, bias) : mask;
+  if (mask && mask->values != TSR_NONE) {
+    /* With the bias first they give the same bits, for a few rows instead of all. */
+    bias = bias != TSR_NONE ? tsr_add(b->program, mask->values, bias) : mask->values;
+    bias = mask->rows != TSR_NONE ? tsr_gather(b->program, bias, mask->rows, 0) : bias;
   }
   tsr_ref y = product(b, x, table, bias, config->logits_scale, TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);

@@ -102,10 +102,16 @@ typedef struct tsr_cross_states {
  * first S of the positions that each sentence has. */
 void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, const tsr_cross_states *states);
 
-/* Logits: x [T, D] -> [T, V]. mask: added to them, broadcasts to [T, V], or TSR_NONE.
+/* What is added to logits [T, V]: zeros and -inf. */
+typedef struct tsr_logits_mask {
+  tsr_ref values; /* [n, V], or TSR_NONE: nothing */
+  tsr_ref rows;   /* i32 [T] or [1]: which row of them; or TSR_NONE: n is 1 or T */
+} tsr_logits_mask;
+
+/* Logits: x [T, D] -> [T, V]. mask: or NULL.
  * chosen [K] i32: of these tokens alone, in their order: [T, K], from the rows that tsr_build_shortlist has kept; or
  * TSR_NONE. */
-tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, tsr_ref mask, tsr_ref chosen);
+tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, const tsr_logits_mask *mask, tsr_ref chosen);
 
 /* The type of the states. */
 tsr_dtype tsr_builder_states(const tsr_builder *b);

@@ -72,7 +72,7 @@ static tsr_ref build_forced(const tsr_builder *b, const tsr_program_size *size, 
   const tsr_cross_attention *cross = make_cross(b, size, size->target, &room, refs);
   tsr_ref x = tsr_build_embedding(b, &stack, refs->target, size->batch, size->target);
   x = tsr_build_stack(b, &stack, x, &self, cross);
-  return tsr_build_logits(b, x, TSR_NONE, TSR_NONE);
+  return tsr_build_logits(b, x, NULL, TSR_NONE);
 }
 
 /* -> logits [B*L, V]. */
@@ -109,9 +109,12 @@ static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int3
   const tsr_cross_attention *cross = make_cross(b, size, beam, &room, refs);
   room.shown = key->attention;
   room.shown_heads = (uint32_t)key->attention_heads;
+  const tsr_logits_mask mask = {
+      .values = refs->suppress,
+      .rows = refs->phases != TSR_NONE ? tsr_gather(b->program, refs->phases, refs->position, 0) : TSR_NONE};
   tsr_ref x = tsr_build_step_embedding(b, &stack, refs->token, refs->position);
   x = tsr_build_stack(b, &stack, x, &self, cross);
-  return tsr_build_logits(b, x, refs->suppress, refs->chosen);
+  return tsr_build_logits(b, x, &mask, refs->chosen);
 }
 
 /* Columns of the logits. */
@@ -120,9 +123,11 @@ static int32_t columns_of(const tsr_builder *b, const tsr_program_key *key)
   return key->shortlist > 0 ? key->shortlist : b->model->config.target_vocabulary;
 }
 
-static tsr_ref suppress_input(const tsr_builder *b, const tsr_program_key *key)
+static void mask_inputs(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
-  return tsr_input(b->program, "suppress", TSR_F32, TSR_SHAPE(1, columns_of(b, key)));
+  const int32_t n = key->masks > 0 ? key->masks : 1;
+  refs->suppress = tsr_input(b->program, "suppress", TSR_F32, TSR_SHAPE(n, columns_of(b, key)));
+  refs->phases = n > 1 ? tsr_input(b->program, "phases", TSR_I32, TSR_SHAPE(key->size.target)) : TSR_NONE;
 }
 
 /* The tokens that stand for columns of the logits, of any shape. */
@@ -154,8 +159,8 @@ static tsr_shape position_shape(const tsr_program_key *key, int64_t rows)
   return TSR_SHAPE(key->staggered ? rows : 1);
 }
 
-/* States token [B], position [1] or [B]; suppress is added to the logits. -> next [B, 1], next_logit [B, 1]; the token
- * is fed back and the position counted up on the device. */
+/* States token [B], position [1] or [B]; a row of suppress is added to the logits. -> next [B, 1], next_logit [B, 1];
+ * the token is fed back and the position counted up on the device. */
 static void build_greedy(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
   tsr_program *p = b->program;
@@ -164,7 +169,7 @@ static void build_greedy(const tsr_builder *b, const tsr_program_key *key, tsr_p
   refs->position = tsr_state(p, "position", TSR_I32, position_shape(key, size->batch));
   tsr_ref one = tsr_constant(p, TSR_ONE_NAME, TSR_I32, TSR_SHAPE(1));
   chosen_input(b, key, refs);
-  refs->suppress = suppress_input(b, key);
+  mask_inputs(b, key, refs);
   tsr_scope_push(p, "search");
   /* First of all, where it is no stage of its own: what a GPU computes one after another counts. */
   tsr_ref after = tsr_add(p, refs->position, one);
@@ -195,7 +200,9 @@ static void build_beam(const tsr_builder *b, const tsr_program_key *key, tsr_pro
   refs->token = tsr_input(p, "token", TSR_I32, TSR_SHAPE(hypotheses));
   refs->position = tsr_input(p, "position", TSR_I32, position_shape(key, hypotheses));
   refs->rows = key->logits ? TSR_NONE : tsr_input(p, "rows", TSR_I32, TSR_SHAPE(hypotheses, size->target));
-  refs->suppress = key->masked ? suppress_input(b, key) : TSR_NONE;
+  if (key->masks > 0) {
+    mask_inputs(b, key, refs);
+  }
   tsr_ref logits = build_step(b, key, size->beam, refs);
   tsr_scope_push(p, "search");
   tsr_ref scores = key->logits ? logits : tsr_log_softmax(p, logits);

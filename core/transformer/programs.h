@@ -30,8 +30,9 @@ typedef struct tsr_program_key {
   int32_t kind; /* TSR_PROGRAM_* */
   tsr_program_size size;
   int32_t source_room; /* ENCODE: positions that the states of cross-attention have room for; 0: size.source */
-  int32_t masked;      /* BEAM: 1: `suppress` [1, V] is added to the logits, so that the probabilities of what it leaves
-                            have a sum of 1 */
+  int32_t masks;       /* GREEDY, BEAM: n: a row of `suppress` [n, V] is added to the logits, so that the probabilities
+                          of what it leaves have a sum of 1; with more than one, `phases` [size.target] tells which one
+                          at each position. 0: GREEDY: one; BEAM: none */
   int32_t candidates;  /* BEAM: k, continuations of each row that come back; 0: 2N; TSR_WHOLE_ROWS: all scores do */
   int32_t logits;      /* BEAM: 1: scores are logits, and the rows are independent: none reads another's past; 0: scores
                             are log-probabilities, and `rows` tells whose past each row reads */
@@ -61,7 +62,7 @@ int tsr_program_key_equal(const tsr_program_key *a, const tsr_program_key *b);
 /* What is written before a run and read after it; TSR_NONE where a program does not have it. */
 typedef struct tsr_program_refs {
   tsr_ref source, source_lengths, target;
-  tsr_ref token, position, rows, suppress, places;
+  tsr_ref token, position, rows, suppress, phases, places;
   tsr_ref encoder_output, logits, labels, losses;
   tsr_ref next, next_logit, values, indices, scores, top_log_probability, from, from_rows, attention, chosen;
   tsr_ref log_next,

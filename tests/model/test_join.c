@@ -23,11 +23,15 @@ enum { N_MODELS = sizeof models / sizeof models[0] };
 
 static const int32_t given_tokens[] = {5, 9, 3};
 
+/* What a step gives the host. */
+enum { TOKENS /* the device chooses */, CANDIDATES, ROWS /* whole ones */ };
+
 typedef struct test_case {
   const char *name;
   int32_t beam;
   void (*change)(tsr_generate_options *options);
   int32_t is_given; /* 1: outputs begin with tokens that are given, some with more of them than others */
+  int32_t found;
 } test_case;
 
 static void nothing(tsr_generate_options *options)
@@ -80,6 +84,17 @@ static void everything(tsr_generate_options *options)
   options->n_best = 2;
 }
 
+static void renormalized(tsr_generate_options *options)
+{
+  phases(options);
+  options->renormalize = 1;
+}
+
+static void ctranslate2(tsr_generate_options *options)
+{
+  options->search = TSR_SEARCH_CTRANSLATE2;
+}
+
 static void marian(tsr_generate_options *options)
 {
   options->search = TSR_SEARCH_MARIAN;
@@ -92,19 +107,22 @@ static void three_a_submit(tsr_generate_options *options)
 }
 
 static const test_case cases[] = {
-    {"greedy", 1, nothing, 0},
-    {"greedy, three steps a submit", 1, three_a_submit, 0},
-    {"phases", 1, phases, 0},
-    {"scores", 1, scores, 0},
-    {"forced", 1, forced, 0},
-    {"given", 1, nothing, 1},
-    {"sampled", 1, sampled, 0},
-    {"attention", 1, attended, 0},
-    {"beam", 3, nothing, 0},
-    {"beam, everything", 3, everything, 0},
-    {"beam, attention", 2, attended, 0},
-    {"beam, given", 2, nothing, 1},
-    {"marian", 3, marian, 0},
+    {"greedy", 1, nothing, 0, TOKENS},
+    {"greedy, three steps a submit", 1, three_a_submit, 0, TOKENS},
+    {"phases", 1, phases, 0, TOKENS},
+    {"scores", 1, scores, 0, CANDIDATES},
+    {"forced", 1, forced, 0, TOKENS},
+    {"given", 1, nothing, 1, TOKENS},
+    {"sampled", 1, sampled, 0, CANDIDATES},
+    {"attention", 1, attended, 0, TOKENS},
+    {"beam", 3, nothing, 0, CANDIDATES},
+    {"beam, renormalized", 3, renormalized, 0, CANDIDATES},
+    {"beam, everything", 3, everything, 0, ROWS},
+    {"beam, attention", 2, attended, 0, CANDIDATES},
+    {"beam, given", 2, nothing, 1, CANDIDATES},
+    {"marian", 3, marian, 0, CANDIDATES},
+    {"ctranslate2", 3, ctranslate2, 0, CANDIDATES},
+    {"ctranslate2, given", 2, ctranslate2, 1, CANDIDATES},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
@@ -117,6 +135,7 @@ typedef struct arrivals {
   const char *name;
   const char *device;
   int32_t is_given;
+  int32_t found;
   int32_t comes[N_SENTENCES];  /* the call of count_waiting at which a sentence is there */
   int32_t leaves[N_SENTENCES]; /* tokens after which it is not wanted any more; 0: it stays */
   int32_t is_taken[N_SENTENCES];
@@ -240,6 +259,7 @@ static void search_all(const setup *s, arrivals *a)
       check(tsr_search_init(&search, s->transformer, a->options, &client, first, n, MOST));
       search.lock = &lock;
       check(tsr_search_run(&search));
+      assert_int_equal(search.fed_back ? TOKENS : search.whole ? ROWS : CANDIDATES, a->found);
       tsr_search_finish(&search);
     }
   }
@@ -267,7 +287,13 @@ static void check_case(const fixture *f, const char *device, const random_model 
   alone.prefix_lengths = c->is_given ? prefix_lengths : NULL;
   check(tsr_generate(s.transformer, N_SENTENCES, b.source, b.lengths, 1, &alone, NULL, NULL, &g));
   const tsr_generate_options resolved = tsr_generate_resolve(tsr_model_config(s.model), &options);
-  arrivals a = {.b = &b, .options = &resolved, .alone = &g, .name = c->name, .device = device, .is_given = c->is_given};
+  arrivals a = {.b = &b,
+                .options = &resolved,
+                .alone = &g,
+                .name = c->name,
+                .device = device,
+                .is_given = c->is_given,
+                .found = c->found};
   uint64_t seed = model->seed;
   for (int32_t i = 0; i < N_SENTENCES; i++) {
     a.comes[i] = tsr_random_below(&seed, 80);
