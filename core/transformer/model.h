@@ -23,6 +23,7 @@ typedef struct tsr_piece {
   float fill;
   /* Of a tensor of whole numbers: what its numbers are divided by, [1] or one for each row; else NULL. */
   const tsr_checkpoint_tensor *scales;
+  float scale; /* the one number, where no tensor holds it; else 0 */
 } tsr_piece;
 
 typedef struct tsr_parameter {

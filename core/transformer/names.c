@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/ctranslate2.h"
 #include "core/transformer/names.h"
 
 static size_t capture(char kind, const char *name, tsr_name_captures *found)
@@ -129,24 +130,33 @@ static tsr_shape whole_tensor(const tsr_parameter *parameter, const tsr_name_rul
   return piece->transposed ? TSR_SHAPE(shape.extent[1], shape.extent[0]) : shape;
 }
 
-/* What the whole numbers of a tensor are divided by: NAME_scale, f32, one number (I16) or one for each row (I8). */
+/* What the whole numbers of a tensor are divided by: NAME_scale, f32, one number (I16) or one for each row (I8). Old
+ * files of CTranslate2 lack the one number. */
 static tsr_status find_scales(const tsr_checkpoint *checkpoint, const tsr_checkpoint_tensor *tensor,
-                              const tsr_parameter *parameter, const tsr_checkpoint_tensor **scales)
+                              const tsr_parameter *parameter, tsr_piece *piece)
 {
   char name[TSR_NAME_ROOM + 8];
+  const float otherwise = 1000.0f;
   const int is_short = strcmp(tensor->type, "I16") == 0;
+  const int is_ctranslate2 = tsr_checkpoint_metadata(checkpoint, TSR_CTRANSLATE2_VERSION) != NULL;
   snprintf(name, sizeof name, "%s_scale", tensor->name);
-  *scales = tsr_checkpoint_find(checkpoint, name);
-  if ((!is_short && tensor->dtype != TSR_I8) || !*scales || !parameter->matrix) {
+  const tsr_checkpoint_tensor *scales = tsr_checkpoint_find(checkpoint, name);
+  if ((!is_short && tensor->dtype != TSR_I8) || !parameter->matrix || (!scales && !is_ctranslate2)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
                     tensor->name, tensor->type);
   }
   const int64_t wanted = is_short || tensor->shape.rank == 0 ? 1 : tensor->shape.extent[0];
-  const int64_t found = tsr_shape_elements(&(*scales)->shape);
-  if ((*scales)->dtype != TSR_F32 || found != wanted) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %lld elements of the type %s; expected %lld of F32",
-                    tensor->path, name, (long long)found, (*scales)->type, (long long)wanted);
+  if (!scales && !is_short) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' is missing; expected %lld numbers of F32, which divide '%s'",
+                    tensor->path, name, (long long)wanted, tensor->name);
   }
+  const int64_t found = scales ? tsr_shape_elements(&scales->shape) : wanted;
+  if (scales && (scales->dtype != TSR_F32 || found != wanted)) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %lld elements of the type %s; expected %lld of F32",
+                    tensor->path, name, (long long)found, scales->type, (long long)wanted);
+  }
+  piece->scales = scales;
+  piece->scale = scales ? 0.0f : otherwise;
   return TSR_OK;
 }
 
@@ -166,10 +176,10 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %d axes; its shape should be %s", tensor->path, tensor->name,
                     (int)tensor->rank, wanted);
   }
-  const tsr_checkpoint_tensor *scales = NULL;
+  *piece = (tsr_piece){.tensor = tensor, .transposed = place->transposed};
   tsr_dtype stored = tensor->dtype;
   if (tensor->dtype != TSR_F32 && tensor->dtype != TSR_F16 && tensor->dtype != TSR_BF16) {
-    TSR_TRY(find_scales(checkpoint, tensor, parameter, &scales));
+    TSR_TRY(find_scales(checkpoint, tensor, parameter, piece));
     stored = tensor->dtype == TSR_I8 ? TSR_I8 : TSR_F32;
   }
   if (!same_extents(&tensor->shape, &expected) || (place->transposed && tensor->rank != 2)) {
@@ -178,11 +188,8 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
                     tsr_shape_print(&tensor->shape, found, sizeof found), wanted);
   }
   int64_t count = tsr_shape_elements(&expected) / of;
-  *piece = (tsr_piece){.tensor = tensor,
-                       .first = place->part * count,
-                       .count = count,
-                       .transposed = place->transposed,
-                       .scales = scales};
+  piece->first = place->part * count;
+  piece->count = count;
   parameter->stored = parameter->stored == 0 || parameter->stored == stored ? stored : TSR_F32;
   return TSR_OK;
 }

@@ -300,6 +300,10 @@ static int64_t columns_of(const tsr_checkpoint_tensor *tensor)
 static tsr_status read_scale(const tsr_piece *piece, int64_t row, float *scale)
 {
   const tsr_checkpoint_tensor *scales = piece->scales;
+  if (!scales) {
+    *scale = piece->scale;
+    return TSR_OK;
+  }
   TSR_TRY(tsr_checkpoint_read(scales, scales->size > sizeof(float) ? row : 0, 1, TSR_F32, scale));
   return *scale > 0.0f && isfinite(*scale)
              ? TSR_OK
@@ -349,7 +353,7 @@ static tsr_status read_scaled(const tsr_piece *piece, int64_t first, int64_t cou
 
 static tsr_status read_piece(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out)
 {
-  if (piece->scales) {
+  if (piece->scales || piece->scale != 0.0f) {
     return read_scaled(piece, first, count, dtype, out);
   }
   if (piece->tensor && piece->transposed) {
