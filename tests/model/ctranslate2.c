@@ -68,6 +68,8 @@ static json_t *load_vocabulary(const char *side)
   char name[64];
   snprintf(name, sizeof name, "%s_vocabulary.json", side);
   json_t *list = load(name);
+  snprintf(name, sizeof name, "%s_vocabulary.txt", side);
+  list = list ? list : load_lines(name);
   list = list ? list : load("shared_vocabulary.json");
   return list ? list : load_lines("shared_vocabulary.txt");
 }
