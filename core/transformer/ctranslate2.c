@@ -125,14 +125,17 @@ static tsr_status scalar(const reader *r, const char *name, double low, double h
   return TSR_OK;
 }
 
-/* Of a side: "encoder/num_heads"; before revision 5 "num_heads", of both. */
-static tsr_status side_scalar(const reader *r, int side, const char *name, double low, double high, double *value)
+/* Of a side, a whole number: "encoder/num_heads"; before revision 5 "num_heads", of both. */
+static tsr_status side_number(const reader *r, int side, const char *name, double low, double high, double *value)
 {
   char full[NAME_LONGEST];
   snprintf(full, sizeof full, "%s", name);
   TSR_TRY(scalar(r, full, low, high, value));
   snprintf(full, sizeof full, "%s/%s", stacks[side], name);
-  return scalar(r, full, low, high, value);
+  TSR_TRY(scalar(r, full, low, high, value));
+  return *value == floor(*value) ? TSR_OK
+                                 : tsr_fail(TSR_ERR_FORMAT, "%s: '%s' of the %s is %g; expected a whole number",
+                                            r->path, name, stacks[side], *value);
 }
 
 /* A scalar that all layers of a side have, or none: "self_attention/queries_scale". */
@@ -156,14 +159,20 @@ static tsr_status layer_scalar(const reader *r, int side, int32_t layers, const 
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
+/* Of a side's layer; layer -1: of the side. */
+static void name_of(int side, int32_t layer, const char *name, char full[NAME_LONGEST])
+{
+  if (layer < 0) {
+    snprintf(full, NAME_LONGEST, "%s/%s", stacks[side], name);
+  } else {
+    snprintf(full, NAME_LONGEST, "%s/layer_%d/%s", stacks[side], (int)layer, name);
+  }
+}
+
 static const tsr_checkpoint_tensor *find(const reader *r, int side, int32_t layer, const char *name)
 {
   char full[NAME_LONGEST];
-  if (layer < 0) {
-    snprintf(full, sizeof full, "%s/%s", stacks[side], name);
-  } else {
-    snprintf(full, sizeof full, "%s/layer_%d/%s", stacks[side], (int)layer, name);
-  }
+  name_of(side, layer, name, full);
   return tsr_checkpoint_find(r->checkpoint, full);
 }
 
@@ -173,8 +182,9 @@ static tsr_status matrix(const reader *r, int side, int32_t layer, const char *n
 {
   const tsr_checkpoint_tensor *tensor = find(r, side, layer, name);
   if (!tensor) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s/%s%.0d%s%s' is missing", r->path, stacks[side],
-                    layer < 0 ? "" : "layer_", layer < 0 ? 0 : (int)layer, layer < 0 ? "" : "/", name);
+    char full[NAME_LONGEST];
+    name_of(side, layer, name, full);
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' is missing", r->path, full);
   }
   const int64_t *extent = tensor->shape.extent;
   if (tensor->rank != 2 || extent[0] < 1 || extent[0] > most_rows || extent[1] < 1 || extent[1] > TSR_MAX_WIDTH) {
@@ -237,7 +247,7 @@ static tsr_status read_activation(const reader *r, int side)
                                         TSR_ACTIVATION_SIGMOID};
   const size_t last = sizeof activations / sizeof activations[0] - 1;
   double number = 0.0;
-  TSR_TRY(side_scalar(r, side, "activation", 0, (double)last, &number));
+  TSR_TRY(side_number(r, side, "activation", 0, (double)last, &number));
   r->sides[side].activation = activations[(int)number];
   return TSR_OK;
 }
@@ -307,7 +317,7 @@ static tsr_status read_heads(const reader *r, int side, int32_t layers, int32_t 
 {
   int64_t rows = 0, columns = 0;
   double number = r->revision >= 3 ? 0.0 : strcmp(r->spec, "TransformerBig") == 0 ? 16.0 : 8.0;
-  TSR_TRY(side_scalar(r, side, "num_heads", 1, TSR_MAX_HEADS, &number));
+  TSR_TRY(side_number(r, side, "num_heads", 1, TSR_MAX_HEADS, &number));
   if (number == 0.0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: '%s/num_heads' is missing", r->path, stacks[side]);
   }
@@ -359,7 +369,7 @@ static tsr_status read_side(const reader *r, int side)
   double pre_norm = 1.0, scale = 0.0;
   int32_t layers = count_layers(r, side), heads = 0, head_size = 0;
   TSR_TRY(read_heads(r, side, layers, &heads, &head_size));
-  TSR_TRY(side_scalar(r, side, "pre_norm", 0, 1, &pre_norm));
+  TSR_TRY(side_number(r, side, "pre_norm", 0, 1, &pre_norm));
   TSR_TRY(read_activation(r, side));
   TSR_TRY(read_embedding_scale(r, side));
   TSR_TRY(read_positions(r, side, layers, head_size));
@@ -397,8 +407,8 @@ static tsr_status read_alignment(const reader *r, tsr_model_alignment *alignment
 {
   const int32_t layers = r->config->decoder_layers, heads = r->config->decoder_heads;
   double layer = -1.0, first = 1.0;
-  TSR_TRY(side_scalar(r, DECODER, "alignment_layer", -layers, layers - 1, &layer));
-  TSR_TRY(side_scalar(r, DECODER, "alignment_heads", 0, heads, &first));
+  TSR_TRY(side_number(r, DECODER, "alignment_layer", -layers, layers - 1, &layer));
+  TSR_TRY(side_number(r, DECODER, "alignment_heads", 0, heads, &first));
   alignment->layer = (int32_t)(layer < 0.0 ? layers + layer : layer) + 1;
   alignment->heads = first == 0.0 || first >= heads ? 0 : first > 31.0 ? 0 : (1u << (unsigned)first) - 1u;
   return TSR_OK;

@@ -131,6 +131,26 @@ static void test_numbers(void **state)
   change("decoder/activation", 1 + 4 + 1, 99, 1, "activation");
 }
 
+/* Half of a number of heads; a stack without layers. */
+static void test_layers(void **state)
+{
+  static const char layer[] = "encoder/layer_0/self_attention/linear_0/weight";
+  (void)state;
+  bytes b = read_all("tiny-opennmt-py-int8", "model.bin");
+  /* What follows the name, rank 0, type 2 and two bytes, becomes an f32 of 4.5. */
+  static const unsigned char half[] = {0, 0, 4, 0, 0, 0, 0, 0, 0x90, 0x40};
+  size_t at = find(&b, "encoder/num_heads") + sizeof "encoder/num_heads", old = 1 + 1 + 4 + 2;
+  memmove(b.at + at + sizeof half, b.at + at + old, b.size - at - old);
+  memcpy(b.at + at, half, sizeof half);
+  b.size += sizeof half - old;
+  expect_error("tiny-opennmt-py-int8", "model.bin", b.at, b.size, "'num_heads' of the encoder is 4.5");
+  free(b.at);
+  b = read_all("tiny-opennmt-py-int8", "model.bin");
+  b.at[find(&b, layer)] = 'x';
+  expect_error("tiny-opennmt-py-int8", "model.bin", b.at, b.size, layer);
+  free(b.at);
+}
+
 /* An alias that stands for an alias, for itself, for nothing, or has a variable's name. */
 static void test_aliases(void **state)
 {
@@ -192,8 +212,9 @@ static void test_no_tokenizer(void **state)
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_truncated),   cmocka_unit_test(test_numbers), cmocka_unit_test(test_aliases),
-      cmocka_unit_test(test_other_files), cmocka_unit_test(test_refused), cmocka_unit_test(test_no_tokenizer),
+      cmocka_unit_test(test_truncated),    cmocka_unit_test(test_numbers),     cmocka_unit_test(test_aliases),
+      cmocka_unit_test(test_layers),       cmocka_unit_test(test_other_files), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_no_tokenizer),
   };
   if (argc < 2) {
     return 2;
