@@ -2,11 +2,12 @@
  *
  * Clients of `tessera serve`: thousands of connections on one thread, so that what is measured is the server.
  *
- *   generator load PORT LINES ANSWERS CONNECTIONS REQUESTS RATE
+ *   generator load PORT LINES ANSWERS CONNECTIONS REQUESTS RATE [mixed]
  *     asks for REQUESTS translations, one line of LINES each, from English to French. RATE 0: each connection asks
  *     again when it has its answer. Else so many a second at random times, whose latencies count from the time that a
  *     request was due. Bodies of the answers go to ANSWERS ("-": nowhere), a line each, in the order of the requests.
- *     What a connection that breaks had asked for, it asks again: "broken" counts these.
+ *     What a connection that breaks had asked for, it asks again: "broken" counts these. "mixed": in turn by all
+ *     endpoints of `kinds`, each text always by the same one, and some on connections that end with it.
  *   generator crowd PORT IDLE SLOW
  *     keeps IDLE connections open that asked once, and SLOW ones that send a byte of a request a second. Says "ready"
  *     when all stand; ends with standard input.
@@ -46,9 +47,35 @@ typedef struct client {
   double next; /* slow: when the next byte is due */
 } client;
 
+/* What can be asked about a text. */
+typedef struct kind {
+  const char *line;            /* method and path */
+  const char *before, *behind; /* the body around the text; NULL: none */
+  int status;                  /* of the right answer, */
+  const char *begins;          /* whose body begins so */
+} kind;
+
+static const kind kinds[] = {
+    {"POST /translate", "{\"q\":\"", "\",\"source\":\"en\",\"target\":\"fr\"}", 200, "{\"translatedText\":"},
+    {"POST /v2/translate", "{\"text\":[\"", "\"],\"target_lang\":\"FR\"}", 200, "{\"translations\":"},
+    {"POST /translate", "{\"q\":\"", "\",\"source\":\"en\",\"target\":\"fr\",\"alignment\":true}", 200,
+     "{\"translatedText\":"},
+    {"POST /detect", "{\"q\":\"", "\"}", 200, "[{\"confidence\":"},
+    {"POST /translate", "{\"q\":\"", "\",\"source\":\"auto\",\"target\":\"fr\"}", 200, "{\"detectedLanguage\":"},
+    {"POST /translate/stream", "{\"q\":\"", "\",\"source\":\"en\",\"target\":\"fr\"}", 200, ""},
+    {"POST /translate", "{\"q\":\"", "\",\"source\":\"en\",\"target\":\"fr\",\"format\":\"html\"}", 200,
+     "{\"translatedText\":"},
+    {"POST /translate", "{\"q\":\"", "\",\"source\":\"en\",\"target\":\"none\"}", 400, "{\"error\":"},
+    {"GET /status", NULL, NULL, 200, "{"},
+};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0], ENDS = 16 /* each so many requests, the connection */ };
+
 typedef struct text {
   char *bytes; /* the whole request */
   size_t size;
+  const kind *kind;
+  int ends; /* the connection ends with it */
 } text;
 
 typedef struct load {
@@ -96,11 +123,11 @@ static double draw(void)
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-static text make_request(const char *line, size_t size)
+static text make_request(const char *line, size_t size, const kind *of, int ends)
 {
   char *body = need(malloc(6 * size + 128));
-  size_t n = (size_t)sprintf(body, "{\"q\":\"");
-  for (size_t i = 0; i < size; i++) {
+  size_t n = of->before ? (size_t)sprintf(body, "%s", of->before) : 0;
+  for (size_t i = 0; i < size && of->before; i++) {
     unsigned char c = (unsigned char)line[i];
     if (c == '"' || c == '\\') {
       body[n++] = '\\';
@@ -111,19 +138,19 @@ static text make_request(const char *line, size_t size)
       body[n++] = (char)c;
     }
   }
-  n += (size_t)sprintf(body + n, "\",\"source\":\"en\",\"target\":\"fr\"}");
-  text made = {.bytes = need(malloc(n + 256))};
+  n += of->before ? (size_t)sprintf(body + n, "%s", of->behind) : 0;
+  text made = {.bytes = need(malloc(n + 256)), .kind = of, .ends = ends};
   made.size = (size_t)sprintf(made.bytes,
-                              "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                              "%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\n"
                               "Content-Length: %zu\r\n\r\n",
-                              n);
+                              of->line, ends ? "Connection: close\r\n" : "", n);
   memcpy(made.bytes + made.size, body, n);
   made.size += n;
   free(body);
   return made;
 }
 
-static void read_texts(load *l, const char *path)
+static void read_texts(load *l, const char *path, int is_mixed)
 {
   FILE *file = fopen(path, "r");
   char *line = NULL;
@@ -134,7 +161,9 @@ static void read_texts(load *l, const char *path)
   for (ssize_t size; (size = getline(&line, &room, file)) >= 0;) {
     size -= size > 0 && line[size - 1] == '\n';
     l->texts = need(realloc(l->texts, (size_t)(l->n_texts + 1) * sizeof *l->texts));
-    l->texts[l->n_texts++] = make_request(line, (size_t)size);
+    const kind *of = &kinds[is_mixed ? l->n_texts % KINDS : 0];
+    l->texts[l->n_texts] = make_request(line, (size_t)size, of, is_mixed && l->n_texts % ENDS == 0);
+    l->n_texts++;
   }
   free(line);
   fclose(file);
@@ -191,33 +220,41 @@ static void ask(load *l, client *c, double due)
 /* Bytes of the answer that has come whole; 0: it has not. */
 static size_t whole_answer(client *c, const char **body, size_t *n_body)
 {
+  static const char last[] = "\r\n0\r\n\r\n";
   c->in[c->n_in] = '\0';
   char *end = strstr(c->in, "\r\n\r\n");
-  char *length = end ? strcasestr(c->in, "\r\nContent-Length:") : NULL;
-  if (!length || length > end) {
+  if (!end) {
     return 0;
   }
-  *n_body = (size_t)strtoull(length + 17, NULL, 10);
+  char *length = strcasestr(c->in, "\r\nContent-Length:");
   *body = end + 4;
-  size_t size = (size_t)(end + 4 - c->in) + *n_body;
-  return c->n_in >= size ? size : 0;
+  size_t size = (size_t)(*body - c->in);
+  if (length && length < end) {
+    *n_body = (size_t)strtoull(length + 17, NULL, 10);
+    size += *n_body;
+    return c->n_in >= size ? size : 0;
+  }
+  /* A stream, in chunks. */
+  *n_body = c->n_in - size;
+  return *n_body >= sizeof last - 1 && strcmp(c->in + c->n_in - (sizeof last - 1), last) == 0 ? c->n_in : 0;
 }
 
 static void note_answer(load *l, client *c, const char *body, size_t n_body, double now)
 {
+  const kind *of = l->texts[c->request % l->n_texts].kind;
   l->latencies[l->n_answered++] = now - c->due;
   int status = atoi(c->in + 9);
-  int is_right = status == 200 && n_body > 18 && memcmp(body, "{\"translatedText\":", 18) == 0;
+  size_t n = strlen(of->begins);
+  int is_right = status == of->status && n_body > n && memcmp(body, of->begins, n) == 0;
   l->n_right += is_right;
   l->n_busy += status == 503;
   l->n_wrong += !is_right && status != 503;
   if (l->answers) {
     l->answers[c->request] = need(strndup(body, n_body));
   }
-  c->request = -1;
 }
 
-/* Reads what there is. Returns 1 if an answer has come, -1 if the server closed the connection. */
+/* Reads what there is. Returns 1 if an answer has come, -1 if the connection is at its end. */
 static int receive(load *l, client *c)
 {
   ssize_t got = recv(c->socket, c->in + c->n_in, ROOM - 1 - c->n_in, 0);
@@ -230,11 +267,14 @@ static int receive(load *l, client *c)
   if (size == 0) {
     return 0;
   }
-  if (c->kind == ASKS) {
+  int ends = 0;
+  if (c->kind == ASKS && c->request >= 0) {
+    ends = l->texts[c->request % l->n_texts].ends;
     note_answer(l, c, body, n_body, seconds());
+    c->request = -1;
   }
   c->n_in = 0; /* nothing comes that was not asked for */
-  return 1;
+  return ends ? -1 : 1;
 }
 
 static void make_clients(load *l, int n)
@@ -256,7 +296,7 @@ static void make_clients(load *l, int n)
 
 /* ---- load -------------------------------------------------------------------------------------------------------- */
 
-/* The connection was closed: another one takes its place, and asks again what was not answered. */
+/* Another connection takes the place of one that is at its end, and asks again what was not answered. */
 static void reconnect(load *l, client *c)
 {
   close(c->socket);
@@ -324,7 +364,7 @@ static int load_main(char **arguments)
 {
   load l = {.port = atoi(arguments[0]), .n_requests = atoll(arguments[4])};
   const char *answers = arguments[2];
-  read_texts(&l, arguments[1]);
+  read_texts(&l, arguments[1], arguments[6] != NULL);
   l.latencies = need(calloc((size_t)l.n_requests, sizeof *l.latencies));
   l.answers = strcmp(answers, "-") != 0 ? need(calloc((size_t)l.n_requests, sizeof *l.answers)) : NULL;
   make_clients(&l, atoi(arguments[3]));
@@ -366,7 +406,7 @@ static void begin_slow(client *c, const text *request, double now)
 static int crowd_main(char **arguments)
 {
   static const char line[] = "The museum is worth visiting.";
-  const text request = make_request(line, sizeof line - 1);
+  const text request = make_request(line, sizeof line - 1, &kinds[0], 0);
   load l = {.port = atoi(arguments[0])};
   int n_idle = atoi(arguments[1]), n_slow = atoi(arguments[2]), n_ready = 0;
   int64_t n_closed = 0, n_bytes = 0, n_whole = 0;
@@ -425,12 +465,13 @@ static int crowd_main(char **arguments)
 
 int main(int n, char **arguments)
 {
-  if (n == 8 && strcmp(arguments[1], "load") == 0 && atoll(arguments[6]) > 0 && atoi(arguments[5]) > 0) {
+  int is_load = (n == 8 || (n == 9 && strcmp(arguments[8], "mixed") == 0)) && strcmp(arguments[1], "load") == 0;
+  if (is_load && atoll(arguments[6]) > 0 && atoi(arguments[5]) > 0) {
     return load_main(arguments + 2);
   }
   if (n == 5 && strcmp(arguments[1], "crowd") == 0) {
     return crowd_main(arguments + 2);
   }
-  fputs("usage: generator load PORT LINES ANSWERS CONNECTIONS REQUESTS RATE | crowd PORT IDLE SLOW\n", stderr);
+  fputs("usage: generator load PORT LINES ANSWERS CONNECTIONS REQUESTS RATE [mixed] | crowd PORT IDLE SLOW\n", stderr);
   return 2;
 }
