@@ -4,6 +4,7 @@
 
 FAILING_DEVICE is the folder of the backend `failing`, BACKENDS those that take its place. The tests of LostCard run
 behind tests/card/with, whose layer loses the card, and BACKENDS has vulkan and cpu."""
+import http.client
 import json
 import os
 import sys
@@ -143,8 +144,7 @@ class Lost(Losing):
         self.assertEqual(self.devices(server)["failing:0"]["kind"], "discrete GPU")
         with Load(server, expected) as load:
             self.wait("requests in flight", lambda: server.metric("tessera_running") > 1)
-            with open(self.gone, "w", encoding="ascii"):
-                pass
+            self.lose_amid_stream(server, list(expected))
             self.wait("the loss is told", lambda: self.devices(server).get("failing:0", {}).get("lost"))
             self.goes_on(load, 3)
             reference = self.devices(server)["reference:0"]
@@ -159,6 +159,23 @@ class Lost(Losing):
             self.goes_on(load, 1)
         self.assertGreater(self.devices(server)["failing:0"]["bytes"], 0)
         self.conclude(server, load)
+
+    def lose_amid_stream(self, server, lines):
+        """Takes the device away when a stream has brought a part of its text, which comes no second time."""
+        text = " ".join(line.rstrip(".") + "," for line in lines[:4])
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+        connection.request("POST", "/translate/stream", json.dumps({"q": text, "source": "en", "target": "fr"}),
+                           {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        first = answer.readline().decode()
+        with open(self.gone, "w", encoding="ascii"):
+            pass
+        events = [event.split("\n") for event in (first + answer.read().decode()).strip().split("\n\n")]
+        connection.close()
+        self.assertEqual(events[-1][0], "event: done", events)
+        pieces = [json.loads(event[0][6:])["text"] for event in events[:-1]]
+        self.assertGreater(len(pieces), 4)
+        self.assertEqual("".join(pieces), json.loads(events[-1][1][6:])["translatedText"], pieces)
 
     def tries(self):
         with open(self.gone, encoding="ascii") as file:
