@@ -10,7 +10,7 @@
 
 enum {
   MIN_CAPACITY = 32,
-  MIN_ROWS = 4 /* of a program: fewer hardly make a step shorter */
+  MIN_ROWS = 4 /* of a program: fewer hardly make a step shorter, unless each row costs time */
 };
 
 /* Positions that the longest result needs: its last token is never fed back. */
@@ -49,7 +49,8 @@ tsr_status tsr_search_grow(tsr_search *search, int32_t position)
 
 static int32_t rows_for(const tsr_search *search, int32_t n_open)
 {
-  int32_t least = search->beam < MIN_ROWS ? MIN_ROWS / search->beam : 1;
+  int32_t is_frugal = tsr_search_is_frugal(search->transformer);
+  int32_t least = !is_frugal && search->beam < MIN_ROWS ? MIN_ROWS / search->beam : 1;
   return tsr_batch_bucket(n_open > least ? n_open : least);
 }
 

@@ -213,6 +213,42 @@ static void test_fewer_rows(void **state)
   }
 }
 
+/* Ends all sentences but the first. */
+static int32_t keep_first(void *user, const tsr_token *token)
+{
+  (void)user;
+  return token->sentence > 0 && token->step > 0;
+}
+
+/* Where each row costs time, a sentence that is left alone pays for no other. */
+static void test_left_alone(void **state)
+{
+  enum { N = 4 };
+  const fixture *f = *state;
+  random_model_write(f->folder, &models[0]);
+  for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+    setup s;
+    batch b;
+    tsr_generation g;
+    open_setup(f, device_name(f, d), &(tsr_transformer_options){TSR_SIZED(tsr_transformer_options), .workers = 1}, &s);
+    make_batch(7, 37, N, &b);
+    for (int32_t i = 0; i < N; i++) {
+      b.lengths[i] = b.lengths[i] > 0 ? b.lengths[i] : 1;
+    }
+    tsr_generate_options options = options_for(&s, 1);
+    options.max_length = 12;
+    options.min_length = 11;
+    options.token = keep_first;
+    check(tsr_generate(s.transformer, N, b.source, b.lengths, N, &options, NULL, NULL, &g));
+    if (tsr_device_get_properties(s.device)->rows_at_once == 1) {
+      assert_int_equal(smallest_step(s.transformer), 1);
+    }
+    tsr_generation_finish(&g);
+    free_batch(&b);
+    close_setup(&s);
+  }
+}
+
 /* What the settings forbid does not come out. */
 static void test_settings_hold(void **state)
 {
@@ -552,11 +588,17 @@ static void test_long_loop(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_steps_equal_forcing), cmocka_unit_test(test_batches_equal_single_sentences),
-      cmocka_unit_test(test_fewer_rows),          cmocka_unit_test(test_stale_states),
-      cmocka_unit_test(test_settings_hold),       cmocka_unit_test(test_words),
-      cmocka_unit_test(test_renormalize),         cmocka_unit_test(test_devices_equal_reference),
-      cmocka_unit_test(test_bad_arguments),       cmocka_unit_test(test_long_loop),
+      cmocka_unit_test(test_steps_equal_forcing),
+      cmocka_unit_test(test_batches_equal_single_sentences),
+      cmocka_unit_test(test_fewer_rows),
+      cmocka_unit_test(test_left_alone),
+      cmocka_unit_test(test_stale_states),
+      cmocka_unit_test(test_settings_hold),
+      cmocka_unit_test(test_words),
+      cmocka_unit_test(test_renormalize),
+      cmocka_unit_test(test_devices_equal_reference),
+      cmocka_unit_test(test_bad_arguments),
+      cmocka_unit_test(test_long_loop),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }
