@@ -308,6 +308,9 @@ static void run_batch(tsr_worker *w)
   tsr_class_leave(t, w->class);
   w->class = NULL;
   w->n_free = w->n_open = 0;
+  if (t->first) { /* for whoever left it to this batch, or has the programs at hand */
+    pthread_cond_broadcast(&t->more);
+  }
   if (w->seat->n_holders > 0) { /* somebody waits until it rests */
     pthread_cond_broadcast(&t->changed);
   }
