@@ -57,10 +57,18 @@ tsr_status tsr_check_sentence(const int32_t *ids, int32_t n, int32_t max_positio
   return TSR_OK;
 }
 
+enum { CACHED_WEIGHTS = 32 << 20 };
+
 int32_t tsr_least_rows(int64_t weights)
 {
-  enum { CACHED_WEIGHTS = 32 << 20, FEW_ROWS = 2, MANY_ROWS = 32 };
+  enum { FEW_ROWS = 2, MANY_ROWS = 32 };
   return weights <= CACHED_WEIGHTS ? FEW_ROWS : MANY_ROWS;
+}
+
+int32_t tsr_best_rows(int64_t weights)
+{
+  enum { BEST_ROWS = 4 };
+  return weights <= CACHED_WEIGHTS ? BEST_ROWS : 0;
 }
 
 int32_t tsr_default_batch(int32_t beam, int32_t frugal)

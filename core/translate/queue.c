@@ -15,6 +15,7 @@ static void link_last(tsr_translator *t, tsr_text_part *part)
   *(t->last ? &t->last->after : &t->first) = part;
   t->last = part;
   t->n_waiting++;
+  part->job->class->n_waiting++;
 }
 
 static void unlink_part(tsr_translator *t, tsr_text_part *part)
@@ -23,6 +24,7 @@ static void unlink_part(tsr_translator *t, tsr_text_part *part)
   *(part->after ? &part->after->before : &t->last) = part->before;
   part->before = part->after = NULL;
   t->n_waiting--;
+  part->job->class->n_waiting--;
 }
 
 tsr_status tsr_job_enter(tsr_translator *t, tsr_job *job)
@@ -70,15 +72,7 @@ void tsr_queue_return(tsr_translator *t, tsr_text_part *part)
   *(t->first ? &t->first->before : &t->last) = part;
   t->first = part;
   t->n_waiting++;
-}
-
-int32_t tsr_queue_count(const tsr_translator *t, const tsr_class *class, int32_t n)
-{
-  int32_t found = 0;
-  for (const tsr_text_part *part = t->first; part && found < n; part = part->after) {
-    found += part->job->class == class;
-  }
-  return found;
+  part->job->class->n_waiting++;
 }
 
 int32_t tsr_queue_take(tsr_translator *t, const tsr_class *class, int32_t n, tsr_text_part **parts)

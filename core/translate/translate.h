@@ -17,6 +17,7 @@ enum { TSR_MAX_SEATS = 16, TSR_TABLE = 4096 /* lists of jobs by ticket */ };
 typedef struct tsr_class {
   tsr_generate_options options; /* resolved; its lists lie behind the struct */
   int32_t users;                /* jobs; without any it may be freed */
+  int32_t n_waiting;            /* parts of theirs that wait */
   struct tsr_class *next;
 } tsr_class;
 
@@ -103,6 +104,7 @@ typedef struct tsr_seat {
   char *message;
   int32_t is_dead;    /* there is nothing to replace it with */
   int32_t least_rows; /* with which a batch pays beside another one */
+  int32_t best_rows;  /* of a batch, with which a row takes the least time; 0: the more, the less */
   int32_t limit;      /* sentences of a batch at most, once its memory has not sufficed for more; 0: it has */
   int32_t n_workers;  /* threads */
   int32_t n_used;     /* of them, as many as the device executes side by side */
@@ -198,9 +200,6 @@ void tsr_queue_return(tsr_translator *t, tsr_text_part *part);
 
 /* Takes at most n parts of a class out of the queue, the oldest. Returns how many. */
 int32_t tsr_queue_take(tsr_translator *t, const tsr_class *class, int32_t n, tsr_text_part **parts);
-
-/* Counts them, up to n. */
-int32_t tsr_queue_count(const tsr_translator *t, const tsr_class *class, int32_t n);
 
 /* Gives a job up. Its parts that wait are done; those that run are dropped soon. The message is the thread's last
  * error's. A job whose last part is done by that is put into *answers. */

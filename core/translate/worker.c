@@ -20,6 +20,40 @@ static int32_t batch_of(const tsr_worker *w, const tsr_class *class)
   return class->options.alternatives > 0 ? 1 : most;
 }
 
+/* Batches that run on a seat. */
+typedef struct company {
+  int32_t n_running; /* of any class */
+  int32_t n_idle;    /* workers that may begin one */
+  /* Of one class, which texts may join: */
+  int32_t n;
+  int32_t n_open; /* sentences that they search */
+  int32_t room;   /* and that they may take */
+} company;
+
+/* With the lock. */
+static company company_of(const tsr_seat *seat, const tsr_class *class)
+{
+  company c = {0};
+  for (int32_t i = 0; i < seat->n_workers; i++) {
+    const tsr_worker *w = &seat->workers[i];
+    c.n_running += w->class != NULL;
+    c.n_idle += !w->class && i < seat->n_used;
+    if (w->class == class && w->n_free > 0) {
+      c.n++;
+      c.n_open += w->n_open;
+      c.room += w->n_free;
+    }
+  }
+  return c;
+}
+
+/* Sentences that a batch has at least, if it is to run beside others. */
+static int32_t least_of(const tsr_seat *seat, const tsr_class *class)
+{
+  int32_t rows = tsr_search_rows(&class->options);
+  return rows < seat->least_rows ? seat->least_rows / rows : 1;
+}
+
 /* With the lock: whether to begin a batch. Those that run on the device take what they have rows for, unless all are
  * busy enough without it. */
 static int32_t may_start(const tsr_worker *w)
@@ -29,21 +63,53 @@ static int32_t may_start(const tsr_worker *w)
     return 0;
   }
   const tsr_class *class = t->first->job->class;
-  int32_t n_running = 0, room = 0, n_open = 0, rows = tsr_search_rows(&class->options);
-  int32_t least = rows < w->seat->least_rows ? w->seat->least_rows / rows : 1;
-  for (int32_t i = 0; i < w->seat->n_workers; i++) {
-    const tsr_worker *other = &w->seat->workers[i];
-    n_running += other->class != NULL;
-    room += other->class == class ? other->n_free : 0;
-    n_open += other->class == class ? other->n_open : 0;
-  }
-  if (n_running == 0) {
+  const company c = company_of(w->seat, class);
+  if (c.n_running == 0) {
     /* The thread that ran last has its programs at hand, and its processor the weights. */
     return !w->seat->last || w->seat->last == w || !w->seat->last->is_idle;
   }
-  int32_t enough = (n_running + 1) * least - n_open;
-  enough = enough > room + 1 ? room + 1 : enough > 1 ? enough : 1;
-  return tsr_queue_count(t, class, enough) == enough;
+  int32_t enough = (c.n + 1) * least_of(w->seat, class) - c.n_open;
+  enough = enough > c.room + 1 ? c.room + 1 : enough > 1 ? enough : 1;
+  return class->n_waiting >= enough;
+}
+
+/* 1 if others may join the batch. The words of a shortlist are those of the batch that began. */
+static int32_t takes_more(const tsr_worker *w)
+{
+  return !w->translator->options.static_batches && !w->class->options.shortlist;
+}
+
+/* With the lock: sentences that a batch may have, if so many wait. Where more rows make none cheaper, a text is
+ * answered sooner if it waits for a row than if all go on slowly together. A batch grows beyond that only if more texts
+ * wait than it could ever take. */
+static int32_t limit_of(const tsr_worker *w, int32_t waiting)
+{
+  int32_t best = w->seat->best_rows / tsr_search_rows(&w->class->options);
+  best = best > 1 ? best : 1;
+  if (w->seat->best_rows == 0 || !takes_more(w)) {
+    return w->most;
+  }
+  int32_t limit = best + (waiting > w->most ? (waiting - w->most) / best * best : 0);
+  return limit < w->most ? limit : w->most;
+}
+
+/* With the lock: how many of the texts that wait a batch takes. Batches side by side have equal parts of all sentences,
+ * so that their steps take as long; a worker that idles and may begin one counts as a batch. */
+static int32_t share_of(const tsr_worker *w)
+{
+  const company c = company_of(w->seat, w->class);
+  int32_t waiting = w->class->n_waiting;
+  int32_t total = c.n_open + waiting, n_paying = total / least_of(w->seat, w->class), n = c.n;
+  n = n_paying > n ? n_paying : n;
+  n = n < c.n + c.n_idle ? n : c.n + c.n_idle; /* batches */
+  int32_t share = n_paying < n ? waiting : (total + n - 1) / n - w->n_open;
+  int32_t rest = waiting - (c.room - w->n_free + (n - c.n) * w->most); /* that nobody else has room for */
+  int32_t limit = limit_of(w, waiting) - w->n_open;
+  share = share > rest ? share : rest;
+  share = share < limit ? share : limit;
+  share = share < waiting ? share : waiting;
+  share = share < w->n_free ? share : w->n_free;
+  return share > 0 ? share : 0;
 }
 
 /* ---- what the search asks: without the lock ---------------------------------------------------------------------- */
@@ -100,7 +166,10 @@ static int32_t count_waiting(void *user, int32_t room)
   w->n_free = room;
   if (t->first && w->seat->n_holders == 0 &&
       (t->first->job->class == w->class || tsr_seconds() - t->first->job->asked < PATIENCE)) {
-    n = tsr_queue_count(t, w->class, room);
+    n = share_of(w);
+    if (n == 0) {
+      pthread_cond_broadcast(&t->more); /* a worker that idles may begin a batch */
+    }
   }
   pthread_mutex_unlock(&t->lock);
   return n;
@@ -111,7 +180,8 @@ static int32_t join(void *user, int32_t room, tsr_sentence *sentences)
   tsr_worker *w = user;
   tsr_translator *t = w->translator;
   pthread_mutex_lock(&t->lock);
-  int32_t n = take_parts(w, room, sentences);
+  w->n_free = room;
+  int32_t n = take_parts(w, share_of(w), sentences);
   w->n_free = room - n;
   w->n_open += n;
   t->statistics.joined += n;
@@ -177,12 +247,6 @@ static void take(void *user, const tsr_sentence *sentence, const tsr_hypothesis 
 }
 
 /* ---- a batch ----------------------------------------------------------------------------------------------------- */
-
-/* 1 if others may join the batch. The words of a shortlist are those of the batch that began. */
-static int32_t takes_more(const tsr_worker *w)
-{
-  return !w->translator->options.static_batches && !w->class->options.shortlist;
-}
 
 static tsr_status search_together(tsr_worker *w, const tsr_sentence *sentences, int32_t n)
 {
@@ -286,7 +350,8 @@ static void run_batch(tsr_worker *w)
   if (status != TSR_OK) {
     tsr_job_give_up(t, t->first->job, status, &w->answers);
   } else {
-    int32_t n = take_parts(w, w->most, sentences);
+    w->n_free = w->most;
+    int32_t n = take_parts(w, share_of(w), sentences);
     w->n_free = takes_more(w) ? w->most - n : 0;
     w->n_open = n;
     t->statistics.batches++;

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batches side by side on a device: which of them takes a text that waits. The device is the reference, whose runs wait
+ * until the test lets them go on, so that it knows what each batch does at what time.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "tessera/backend.h"
+#include "tessera/translator.h"
+#include "tests/model/crowd.h"
+#include "tests/model/generation.h"
+
+enum { N_LINES = 14, MOST_BATCHES = 2, MOST_TOKENS = 20, PATIENCE = 100 /* seconds until a test has failed */ };
+
+static char **lines;
+static char *folder;
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+static tsr_backend table;
+static const tsr_backend *reference;
+
+/* Where the runs of each thread wait. */
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int32_t is_open; /* 1: nothing waits */
+  int32_t n;       /* threads that came, in the order in which they came first */
+  pthread_t threads[MOST_BATCHES];
+  int32_t leave[MOST_BATCHES]; /* runs that each of them may still begin */
+  int32_t waits[MOST_BATCHES]; /* 1: it is here */
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static int32_t number_of_this(void)
+{
+  int32_t i = 0;
+  while (i < gate.n && !pthread_equal(gate.threads[i], pthread_self())) {
+    i++;
+  }
+  if (i == gate.n) {
+    gate.threads[gate.n++] = pthread_self();
+  }
+  return i;
+}
+
+static int32_t run(tsr_backend_executable *executable)
+{
+  pthread_mutex_lock(&gate.lock);
+  if (!gate.is_open) {
+    const int32_t i = number_of_this();
+    gate.waits[i] = 1;
+    pthread_cond_broadcast(&gate.changed);
+    while (!gate.is_open && gate.leave[i] == 0) {
+      pthread_cond_wait(&gate.changed, &gate.lock);
+    }
+    gate.leave[i]--;
+    gate.waits[i] = 0;
+  }
+  pthread_mutex_unlock(&gate.lock);
+  return reference->run(executable);
+}
+
+static int32_t device_properties(void *context, uint32_t index, tsr_device_properties *properties)
+{
+  const int32_t status = reference->device_properties(context, index, properties);
+  properties->concurrent_runs = MOST_BATCHES;
+  return status;
+}
+
+static const tsr_backend *query(uint32_t major, const tsr_host *host)
+{
+  reference = tessera_backend_query(major, host);
+  table = *reference;
+  table.name = "gated";
+  table.device_properties = device_properties;
+  table.run = run;
+  return &table;
+}
+
+/* With the gate's lock: until something has changed. */
+static void wait_for_change(const char *what)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += PATIENCE;
+  if (pthread_cond_timedwait(&gate.changed, &gate.lock, &until) != 0) {
+    pthread_mutex_unlock(&gate.lock);
+    fail_msg("%s", what);
+  }
+}
+
+/* Waits until n batches are at their first run, or a further one. */
+static void expect_batches(int32_t n)
+{
+  pthread_mutex_lock(&gate.lock);
+  while (gate.n < n || !gate.waits[n - 1]) {
+    wait_for_change("a text waits although a worker is idle");
+  }
+  pthread_mutex_unlock(&gate.lock);
+}
+
+/* Lets a batch begin so many runs, and waits until it is about to begin another one. */
+static void let_run(int32_t i, int32_t n)
+{
+  pthread_mutex_lock(&gate.lock);
+  gate.leave[i] += n;
+  pthread_cond_broadcast(&gate.changed);
+  while (gate.leave[i] > 0 || !gate.waits[i]) {
+    wait_for_change("a batch does not go on");
+  }
+  pthread_mutex_unlock(&gate.lock);
+}
+
+static void open_gate(void)
+{
+  pthread_mutex_lock(&gate.lock);
+  gate.is_open = 1;
+  pthread_cond_broadcast(&gate.changed);
+  pthread_mutex_unlock(&gate.lock);
+}
+
+static void close_gate(void)
+{
+  gate.is_open = gate.n = 0;
+  for (int32_t i = 0; i < MOST_BATCHES; i++) {
+    gate.leave[i] = gate.waits[i] = 0;
+  }
+}
+
+/* ---- a translator on it ------------------------------------------------------------------------------------------ */
+
+typedef struct bench {
+  tsr_runtime *runtime;
+  tsr_translator *translator;
+  tsr_generate_options options[2]; /* of two classes */
+} bench;
+
+static void open_bench(bench *b, int32_t most)
+{
+  const char *device = "gated";
+  close_gate();
+  check(tsr_runtime_create(NULL, &b->runtime));
+  check(tsr_runtime_register(b->runtime, query));
+  check(tsr_translator_open(folder,
+                            &(tsr_translator_options){TSR_SIZED(tsr_translator_options), .n_devices = 1,
+                                                      .devices = &device, .runtime = b->runtime, .batch = most},
+                            &b->translator));
+  for (int32_t i = 0; i < 2; i++) {
+    b->options[i] = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
+    check(tsr_generate_defaults(tsr_translator_model(b->translator), &b->options[i]));
+    b->options[i].beam = b->options[i].n_best = 1;
+    b->options[i].max_length = MOST_TOKENS + i;
+    b->options[i].min_length = MOST_TOKENS - 1; /* no text ends while the test looks */
+  }
+}
+
+/* All texts are translated. */
+static void close_bench(bench *b, int32_t n)
+{
+  tsr_translator_statistics s;
+  open_gate();
+  tsr_translator_drain(b->translator);
+  tsr_translator_measure(b->translator, &s);
+  assert_int_equal(s.answered, n);
+  assert_int_equal(s.failed, 0);
+  tsr_translator_close(b->translator);
+  tsr_runtime_destroy(b->runtime);
+}
+
+static void submit(bench *b, int32_t line, int32_t class)
+{
+  const tsr_translation_request request = {TSR_SIZED(tsr_translation_request), .text = lines[line],
+                                           .search = &b->options[class]};
+  uint64_t ticket;
+  check(tsr_translator_submit(b->translator, &request, NULL, NULL, &ticket));
+}
+
+static void expect_state(const bench *b, int32_t batches, int32_t joined, int32_t waiting)
+{
+  tsr_translator_statistics s;
+  tsr_translator_measure(b->translator, &s);
+  assert_int_equal(s.batches, batches);
+  assert_int_equal(s.joined, joined);
+  assert_int_equal(s.waiting, waiting);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+/* A text does not wait for a batch's step to end while a worker is idle. */
+static void test_idle_worker(void **state)
+{
+  (void)state;
+  bench b;
+  open_bench(&b, 0);
+  submit(&b, 0, 0);
+  expect_batches(1);
+  submit(&b, 1, 0);
+  expect_batches(2);
+  expect_state(&b, 2, 0, 0);
+  close_bench(&b, 2);
+}
+
+/* Which batch ends its step first does not take all. */
+static void test_equal_parts(void **state)
+{
+  (void)state;
+  bench b;
+  open_bench(&b, 0);
+  submit(&b, 0, 0);
+  expect_batches(1);
+  submit(&b, 1, 0);
+  expect_batches(2);
+  for (int32_t i = 2; i < 8; i++) {
+    submit(&b, i, 0);
+  }
+  let_run(0, 2); /* its encoder and a step, up to the encoder of those that join */
+  expect_state(&b, 2, 3, 3);
+  let_run(1, 2);
+  expect_state(&b, 2, 6, 0);
+  close_bench(&b, 8);
+}
+
+/* Where more rows make none cheaper, texts wait for those of a few. */
+static void test_few_rows(void **state)
+{
+  (void)state;
+  bench b;
+  open_bench(&b, 0);
+  submit(&b, 0, 0);
+  expect_batches(1);
+  submit(&b, 1, 0);
+  expect_batches(2);
+  for (int32_t i = 2; i < 14; i++) {
+    submit(&b, i, 0);
+  }
+  let_run(0, 2);
+  expect_state(&b, 2, 3, 9);
+  let_run(1, 2);
+  expect_state(&b, 2, 6, 6);
+  close_bench(&b, 14);
+}
+
+/* If more wait than a batch could ever take, it takes what it has room for. */
+static void test_many_wait(void **state)
+{
+  (void)state;
+  bench b;
+  open_bench(&b, 6);
+  submit(&b, 0, 0);
+  expect_batches(1);
+  submit(&b, 1, 0);
+  expect_batches(2);
+  for (int32_t i = 2; i < 14; i++) {
+    submit(&b, i, 0);
+  }
+  let_run(0, 2);
+  expect_state(&b, 2, 5, 7);
+  close_bench(&b, 14);
+}
+
+/* A batch that has no room, or is of another class, gets no part. */
+static void test_no_part(void **state)
+{
+  (void)state;
+  bench b;
+  open_bench(&b, 3);
+  submit(&b, 0, 0);
+  expect_batches(1);
+  submit(&b, 1, 1);
+  expect_batches(2);
+  submit(&b, 2, 0);
+  submit(&b, 3, 0);
+  let_run(0, 2);
+  expect_state(&b, 2, 2, 0);
+  submit(&b, 4, 1);
+  let_run(1, 2);
+  expect_state(&b, 2, 3, 0);
+  close_bench(&b, 5);
+}
+
+static int open_lines(void **state)
+{
+  (void)state;
+  folder = path_in_tree("tests/data/marian-en-fr");
+  lines = read_test_sentences(N_LINES);
+  return 0;
+}
+
+static int close_lines(void **state)
+{
+  (void)state;
+  free_test_sentences(lines, N_LINES);
+  free(folder);
+  return 0;
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_idle_worker), cmocka_unit_test(test_equal_parts), cmocka_unit_test(test_few_rows),
+      cmocka_unit_test(test_many_wait),   cmocka_unit_test(test_no_part),
+  };
+  return cmocka_run_group_tests(tests, open_lines, close_lines);
+}
