@@ -213,14 +213,14 @@ static void test_equal_parts(void **state)
   expect_batches(1);
   submit(&b, 1, 0);
   expect_batches(2);
-  for (int32_t i = 2; i < 8; i++) {
+  for (int32_t i = 2; i < 6; i++) {
     submit(&b, i, 0);
   }
   let_run(0, 2); /* its encoder and a step, up to the encoder of those that join */
-  expect_state(&b, 2, 3, 3);
+  expect_state(&b, 2, 2, 2);
   let_run(1, 2);
-  expect_state(&b, 2, 6, 0);
-  close_bench(&b, 8);
+  expect_state(&b, 2, 4, 0);
+  close_bench(&b, 6);
 }
 
 /* Where more rows make none cheaper, texts wait for those of a few. */
