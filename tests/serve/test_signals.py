@@ -21,7 +21,7 @@ from test_serve import SENTENCE, TRANSLATION, Server
 
 TIMES = int(sys.argv[3])
 SEED = int(os.environ.get("TESSERA_SEED") or time.time_ns() % 1000000)
-LINES = 60
+LINES = 150
 
 
 def request(path, body):
@@ -124,9 +124,8 @@ class Terminated(unittest.TestCase):
             threads = [threading.Thread(target=hold, args=(i,)) for i in range(accepted)]
             for t in threads:
                 t.start()
-            # The request for the metrics is one itself.
-            while server.metric("tessera_active_requests") < accepted + 1:
-                self.assertEqual(answers, {})
+            # Some may be answered by now. The request for the metrics is one itself.
+            while len(answers) + server.metric("tessera_active_requests") - 1 < accepted:
                 time.sleep(0.002)
             idle = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(30)]
             more = [threading.Thread(target=hammer) for _ in range(6)]
