@@ -105,8 +105,8 @@ void http_on_connection(void *user, struct MHD_Connection *mhd, void **context,
                         enum MHD_ConnectionNotificationCode what);
 /* What the connection does from now on. Takes NULL. */
 void http_mark(http_server *server, connection *c, int is_reading, int is_busy);
-/* The thread that ends connections which take too long. */
-void *http_reap(void *server);
+/* The thread that ends connections which take too long; of the server. */
+void *http_reap(void *user);
 
 /* http_request.c: makes the server's watch, which tells handlers.gone of clients that leave. Returns 0 if memory or
  * threads ran out. */
