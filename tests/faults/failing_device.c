@@ -4,8 +4,9 @@
  * says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it. Where
  * TESSERA_FAILING_WHILE names a file, the devices are lost while it exists: runs fail and devices cannot be opened, and
  * each time that one is to be opened the seconds of a steady clock are added to the file. Where TESSERA_FAILING_SLOW
- * names a file, the device that was opened first takes no data as long as it exists. With TESSERA_FAILING_AHEAD=1 steps
- * run ahead of the host, and the run that loses the device is found out when it is waited for.
+ * names a file, the device that was opened first takes no data as long as it exists, and writes into the file when it
+ * begins to wait. With TESSERA_FAILING_AHEAD=1 steps run ahead of the host, and the run that loses the device is found
+ * out when it is waited for.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -96,6 +97,11 @@ static int32_t buffer_create(tsr_backend_device *device, uint64_t size, int32_t 
   const int is_first = device == first_opened;
   pthread_mutex_unlock(&lock);
   const char *name = is_first ? services->option(services, "FAILING_SLOW") : NULL;
+  FILE *file = name ? fopen(name, "r+") : NULL; /* which makes none */
+  if (file) {
+    fputs("waits\n", file);
+    fclose(file);
+  }
   while (name && access(name, F_OK) == 0) {
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
   }

@@ -225,7 +225,8 @@ class Memory(unittest.TestCase):
                     environment={"TESSERA_BACKEND_PATH": path, "TESSERA_FAILING_SLOW": slow}) as server:
             asks = threading.Thread(target=self.ask, args=(server, "it"))
             asks.start()
-            wait("it is being opened", lambda: self.states(server)["it"] == "opening")
+            wait("its device takes no data", lambda: os.path.getsize(slow) > 0)
+            self.assertEqual(self.states(server)["it"], "opening")
             self.ask(server, "fr")
             self.ask(server, "de")
             self.assertEqual(self.states(server)["it"], "opening")
