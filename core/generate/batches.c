@@ -65,10 +65,10 @@ int32_t tsr_least_rows(int64_t weights)
   return weights <= CACHED_WEIGHTS ? FEW_ROWS : MANY_ROWS;
 }
 
-int32_t tsr_best_rows(int64_t weights)
+int32_t tsr_best_batch(int64_t weights)
 {
-  enum { BEST_ROWS = 4 };
-  return weights <= CACHED_WEIGHTS ? BEST_ROWS : 0;
+  enum { BEST_BATCH = 4 };
+  return weights <= CACHED_WEIGHTS ? BEST_BATCH : 0;
 }
 
 int32_t tsr_default_batch(int32_t beam, int32_t frugal)

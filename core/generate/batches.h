@@ -39,9 +39,9 @@ tsr_status tsr_check_sentence(const int32_t *ids, int32_t n, int32_t max_positio
 /* least_rows for weights of that many bytes. */
 int32_t tsr_least_rows(int64_t weights);
 
-/* Rows of a batch, hypotheses counted, with which a step takes the least time for each of them, where rows cost time:
- * weights that come from a cache are soon waited for no more. 0: each row more makes the others cheaper. */
-int32_t tsr_best_rows(int64_t weights);
+/* Sentences of a batch with which a step takes the least time for each of them, where rows cost time: weights that come
+ * from a cache are soon waited for no more. 0: each sentence more makes the others cheaper. */
+int32_t tsr_best_batch(int64_t weights);
 
 /* Sentences of a batch where the caller leaves it open. frugal: rows cost time and memory (tsr_search_is_frugal). */
 int32_t tsr_default_batch(int32_t beam, int32_t frugal);

@@ -42,8 +42,8 @@ static tsr_status load(const tsr_translator *t, tsr_seat *seat)
   int32_t wanted = t->options.workers > 0 ? t->options.workers : concurrent > 1 ? concurrent : 1;
   seat->n_used = wanted < seat->n_workers ? wanted : seat->n_workers;
   int64_t weights = tsr_transformer_weights_size(seat->transformer);
-  seat->best_rows = tsr_search_is_frugal(seat->transformer) ? tsr_best_rows(weights) : 0;
-  seat->least_rows = seat->best_rows > 0 ? 1 : tsr_least_rows(weights);
+  seat->best_batch = tsr_search_is_frugal(seat->transformer) ? tsr_best_batch(weights) : 0;
+  seat->least_rows = seat->best_batch > 0 ? 1 : tsr_least_rows(weights);
   seat->limit = 0;
   seat->last = NULL;
   return TSR_OK;

@@ -104,7 +104,7 @@ typedef struct tsr_seat {
   char *message;
   int32_t is_dead;    /* there is nothing to replace it with */
   int32_t least_rows; /* with which a batch pays beside another one */
-  int32_t best_rows;  /* of a batch, with which a row takes the least time; 0: the more, the less */
+  int32_t best_batch; /* sentences, with which each takes the least time; 0: the more, the less */
   int32_t limit;      /* sentences of a batch at most, once its memory has not sufficed for more; 0: it has */
   int32_t n_workers;  /* threads */
   int32_t n_used;     /* of them, as many as the device executes side by side */

@@ -84,9 +84,8 @@ static int32_t takes_more(const tsr_worker *w)
  * wait than it could ever take. */
 static int32_t limit_of(const tsr_worker *w, int32_t waiting)
 {
-  int32_t best = w->seat->best_rows / tsr_search_rows(&w->class->options);
-  best = best > 1 ? best : 1;
-  if (w->seat->best_rows == 0 || !takes_more(w)) {
+  const int32_t best = w->seat->best_batch;
+  if (best == 0 || !takes_more(w)) {
     return w->most;
   }
   int32_t limit = best + (waiting > w->most ? (waiting - w->most) / best * best : 0);
