@@ -79,9 +79,9 @@ static int32_t takes_more(const tsr_worker *w)
   return !w->translator->options.static_batches && !w->class->options.shortlist;
 }
 
-/* With the lock: sentences that a batch may have, if so many wait. Where more rows make none cheaper, a text is
- * answered sooner if it waits for a row than if all go on slowly together. A batch grows beyond that only if more texts
- * wait than it could ever take. */
+/* With the lock: sentences that a batch may have, if so many wait. Where more of them make none cheaper, a text is
+ * answered sooner if it waits for a place than if all go on slowly together. A batch grows beyond that only if more
+ * texts wait than it could ever take. */
 static int32_t limit_of(const tsr_worker *w, int32_t waiting)
 {
   const int32_t best = w->seat->best_batch;

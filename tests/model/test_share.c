@@ -178,6 +178,16 @@ static void submit(bench *b, int32_t line, int32_t class)
   check(tsr_translator_submit(b->translator, &request, NULL, NULL, &ticket));
 }
 
+/* Two batches of a text each, the second of that class. A text does not wait while a worker is idle. */
+static void open_two(bench *b, int32_t most, int32_t class)
+{
+  open_bench(b, most);
+  submit(b, 0, 0);
+  expect_batches(1);
+  submit(b, 1, class);
+  expect_batches(2);
+}
+
 static void expect_state(const bench *b, int32_t batches, int32_t joined, int32_t waiting)
 {
   tsr_translator_statistics s;
@@ -194,11 +204,7 @@ static void test_idle_worker(void **state)
 {
   (void)state;
   bench b;
-  open_bench(&b, 0);
-  submit(&b, 0, 0);
-  expect_batches(1);
-  submit(&b, 1, 0);
-  expect_batches(2);
+  open_two(&b, 0, 0);
   expect_state(&b, 2, 0, 0);
   close_bench(&b, 2);
 }
@@ -208,11 +214,7 @@ static void test_equal_parts(void **state)
 {
   (void)state;
   bench b;
-  open_bench(&b, 0);
-  submit(&b, 0, 0);
-  expect_batches(1);
-  submit(&b, 1, 0);
-  expect_batches(2);
+  open_two(&b, 0, 0);
   for (int32_t i = 2; i < 6; i++) {
     submit(&b, i, 0);
   }
@@ -228,11 +230,7 @@ static void test_few_rows(void **state)
 {
   (void)state;
   bench b;
-  open_bench(&b, 0);
-  submit(&b, 0, 0);
-  expect_batches(1);
-  submit(&b, 1, 0);
-  expect_batches(2);
+  open_two(&b, 0, 0);
   for (int32_t i = 2; i < 14; i++) {
     submit(&b, i, 0);
   }
@@ -248,11 +246,7 @@ static void test_many_wait(void **state)
 {
   (void)state;
   bench b;
-  open_bench(&b, 6);
-  submit(&b, 0, 0);
-  expect_batches(1);
-  submit(&b, 1, 0);
-  expect_batches(2);
+  open_two(&b, 6, 0);
   for (int32_t i = 2; i < 14; i++) {
     submit(&b, i, 0);
   }
@@ -266,11 +260,7 @@ static void test_no_part(void **state)
 {
   (void)state;
   bench b;
-  open_bench(&b, 3);
-  submit(&b, 0, 0);
-  expect_batches(1);
-  submit(&b, 1, 1);
-  expect_batches(2);
+  open_two(&b, 3, 1);
   submit(&b, 2, 0);
   submit(&b, 3, 0);
   let_run(0, 2);
