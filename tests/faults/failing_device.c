@@ -74,9 +74,24 @@ static int is_gone(int is_opened)
   return file != NULL;
 }
 
+/* Waits while the file exists that an option names, and writes into it first. `name`: of the option, or NULL. */
+static void hang_while(const char *name)
+{
+  const char *path = name ? services->option(services, name) : NULL;
+  FILE *file = path ? fopen(path, "r+") : NULL; /* which makes none */
+  if (file) {
+    fputs("waits\n", file);
+    fclose(file);
+  }
+  while (path && access(path, F_OK) == 0) {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  }
+}
+
 static int32_t device_open(void *context, uint32_t index, tsr_backend_device **device)
 {
   (void)index;
+  hang_while("FAILING_OPENING");
   if (is_gone(1)) {
     services->report(services, TSR_LOG_ERROR, "the device is not there");
     return TSR_ERR_DEVICE_LOST;
@@ -96,15 +111,7 @@ static int32_t buffer_create(tsr_backend_device *device, uint64_t size, int32_t 
   pthread_mutex_lock(&lock);
   const int is_first = device == first_opened;
   pthread_mutex_unlock(&lock);
-  const char *name = is_first ? services->option(services, "FAILING_SLOW") : NULL;
-  FILE *file = name ? fopen(name, "r+") : NULL; /* which makes none */
-  if (file) {
-    fputs("waits\n", file);
-    fclose(file);
-  }
-  while (name && access(name, F_OK) == 0) {
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-  }
+  hang_while(is_first ? "FAILING_SLOW" : NULL);
   return sound->buffer_create(device, size, usage, buffer);
 }
 

@@ -235,6 +235,45 @@ class Memory(unittest.TestCase):
             self.assertEqual(self.states(server)["it"], "open")
             self.assertEqual(server.end(), 0)
 
+    def hanging(self, where, *options):
+        """A server and the file in which its device says that it hangs, as long as the file is there."""
+        path = os.environ["FAILING_DEVICE"] + ":" + os.environ["BACKENDS"]
+        file = os.path.join(self.folder.name, "hangs")
+        server = Server(*self.options, *options, models=self.folder.name, device="failing",
+                        environment={"TESSERA_BACKEND_PATH": path, where: file})
+        self.addCleanup(server.__exit__)
+        return server, file
+
+    def test_openings_that_hang(self):
+        """All threads that open models hang: texts end in time all the same, and so does the server."""
+        server, hangs = self.hanging("TESSERA_FAILING_OPENING", "--timeout", "2")
+        with open(hangs, "wb"):
+            pass
+        got = []
+        threads = [threading.Thread(target=lambda t=t: got.append(server.ask(
+            "POST", "/translate", {"q": SENTENCE, "source": "en", "target": t})[:2])) for t in self.TARGETS]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(got, [(504, {"error": "The translation took longer than 2 seconds"})] * len(self.TARGETS))
+        self.assertGreater(os.path.getsize(hangs), 0)
+        self.assertEqual(server.end(), 0, server.log())
+        self.assertIn("its device did not finish opening within 5 seconds; the server ends without it", server.log())
+
+    def test_a_device_that_hangs_at_work(self):
+        server, hangs = self.hanging("TESSERA_FAILING_SLOW", "--timeout", "3", "--beam", "1")
+        self.ask(server, "fr")
+        with open(hangs, "wb"):
+            pass
+        with socket.create_connection(("127.0.0.1", server.port), timeout=120) as s:
+            body = json.dumps({"q": "\n".join([SENTENCE] * 40), "source": "en", "target": "fr"}).encode()
+            s.sendall(b"POST /translate HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" %
+                      len(body) + body)
+            wait("its device takes no data", lambda: os.path.getsize(hangs) > 0)
+            self.assertEqual(server.end(), 0, server.log())
+            self.assertIn("a device does not answer; the server ends without it", server.log())
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0]] + sys.argv[3:])

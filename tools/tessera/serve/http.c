@@ -99,7 +99,7 @@ const char *http_listens(const http_server *server, int *is_local)
   return server->listens;
 }
 
-void http_drain(http_server *server)
+int http_drain(http_server *server, int (*gives_up)(void *user), void *user)
 {
   atomic_store(&server->is_draining, 1);
   int listener = (int)MHD_quiesce_daemon(server->daemon);
@@ -118,8 +118,12 @@ void http_drain(http_server *server)
       }
     }
     pthread_mutex_unlock(&server->lock);
+    if (gives_up(user)) {
+      return 0;
+    }
     nanosleep(&pause, NULL);
   }
+  return 1;
 }
 
 int64_t http_active(http_server *server)

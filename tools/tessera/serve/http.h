@@ -59,8 +59,8 @@ int http_start(const http_settings *settings, const http_handlers *handlers, htt
 const char *http_listens(const http_server *server, int *is_local);
 
 /* Takes no new connections, and waits until all have ended: those without a request at once, the others when their
- * answer is sent. handlers.begin has refused all that comes meanwhile. */
-void http_drain(http_server *server);
+ * answer is sent. handlers.begin has refused all that comes meanwhile. Returns 0 if `gives_up` returned 1 first. */
+int http_drain(http_server *server, int (*gives_up)(void *user), void *user);
 
 /* Requests whose headers have come and whose answers are not sent. */
 int64_t http_active(http_server *server);

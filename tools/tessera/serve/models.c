@@ -17,14 +17,17 @@
 #include "tools/tessera/serve/instance.h"
 #include "tools/tessera/serve/model_set.h"
 
-enum { MOST_TRIES = 8, OPENERS = 3 };
+enum { MOST_TRIES = 8, OPENERS = 3, THREADS = OPENERS + 1 };
 static const double first_pause = 1.0, longest_pause = 60.0, look_pause = 1.0;
+static const double longest_end = 5.0; /* that a driver is waited for when the server ends */
 
 struct models {
   pthread_mutex_t lock;
   pthread_cond_t work;
-  pthread_t threads[OPENERS];
-  int32_t n_threads;
+  pthread_cond_t stops;
+  pthread_t threads[THREADS];
+  int32_t n_threads; /* that were started */
+  int32_t n_running;
   int is_stopping;
   tsr_runtime *runtime;
   const serve_settings *settings; /* of the last models_read */
@@ -271,7 +274,7 @@ void models_submit(models *m, segment *s)
   }
 }
 
-/* ---- the thread -------------------------------------------------------------------------------------------------- */
+/* ---- the threads ------------------------------------------------------------------------------------------------- */
 
 static void add_statistics(tsr_translator_statistics *sum, const tsr_translator_statistics *one)
 {
@@ -556,9 +559,6 @@ static int work_once(models *m)
   double now = clock_seconds();
   model *next = NULL;
   for (model *of = m->all; of; of = of->after) {
-    if (drop_late(m, of, now)) {
-      return 1;
-    }
     if (of->is_opening) {
       continue;
     }
@@ -587,18 +587,53 @@ static int work_once(models *m)
   return 0;
 }
 
+/* With the lock. The thread has nothing more to do. */
+static void *end_thread(models *m)
+{
+  m->n_running--;
+  pthread_cond_broadcast(&m->stops);
+  pthread_mutex_unlock(&m->lock);
+  return NULL;
+}
+
 static void *run(void *user)
 {
   models *m = user;
   pthread_mutex_lock(&m->lock);
-  while (!m->is_stopping) {
-    if (!work_once(m)) {
+  while (!m->is_stopping || m->all || m->closing) {
+    int was_busy = m->is_stopping ? drop_unused(m) || close_one(m) : work_once(m);
+    if (!was_busy) {
       struct timespec until = clock_until(0.1);
       pthread_cond_timedwait(&m->work, &m->lock, &until);
     }
   }
-  pthread_mutex_unlock(&m->lock);
-  return NULL;
+  return end_thread(m);
+}
+
+/* With the lock, which may be given up meanwhile. Returns 1 if there was one. */
+static int drop_late_of_any(models *m)
+{
+  double now = clock_seconds();
+  for (model *of = m->all; of; of = of->after) {
+    if (drop_late(m, of, now)) {
+      return 1; /* the list may be another now */
+    }
+  }
+  return 0;
+}
+
+/* A thread that never calls a driver: texts end in time although all openings hang. */
+static void *run_late(void *user)
+{
+  models *m = user;
+  pthread_mutex_lock(&m->lock);
+  while (!m->is_stopping) {
+    if (!drop_late_of_any(m)) {
+      struct timespec until = clock_until(0.1);
+      pthread_cond_timedwait(&m->stops, &m->lock, &until);
+    }
+  }
+  return end_thread(m);
 }
 
 /* ---- sets -------------------------------------------------------------------------------------------------------- */
@@ -612,11 +647,16 @@ models *models_create(tsr_runtime *runtime)
   m->runtime = runtime;
   pthread_mutex_init(&m->lock, NULL);
   clock_condition(&m->work);
-  while (m->n_threads < OPENERS && pthread_create(&m->threads[m->n_threads], NULL, run, m) == 0) {
+  clock_condition(&m->stops);
+  pthread_mutex_lock(&m->lock);
+  while (m->n_threads < THREADS &&
+         pthread_create(&m->threads[m->n_threads], NULL, m->n_threads < OPENERS ? run : run_late, m) == 0) {
     m->n_threads++;
   }
-  if (m->n_threads < OPENERS) {
-    models_destroy(m);
+  m->n_running = m->n_threads;
+  pthread_mutex_unlock(&m->lock);
+  if (m->n_threads < THREADS) {
+    (void)models_destroy(m);
     return NULL;
   }
   return m;
@@ -631,20 +671,6 @@ static void release_set(models *m, model_set *set)
     model_set_free(set);
     pthread_cond_signal(&m->work);
   }
-}
-
-/* What an open model depends on. */
-static int is_opened_alike(const serve_settings *a, const serve_settings *b)
-{
-  /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): zeroed memory; a needless difference opens models anew. */
-  int is_search_alike = a && memcmp(&a->search.given, &b->search.given, sizeof a->search.given) == 0;
-  int same = is_search_alike && a->precision == b->precision && a->batch == b->batch && a->workers == b->workers &&
-             a->max_source == b->max_source && a->devices.n == b->devices.n &&
-             memcmp(a->search.is_given, b->search.is_given, sizeof a->search.is_given) == 0;
-  for (int32_t i = 0; same && i < a->devices.n; i++) {
-    same = strcmp(a->devices.values[i], b->devices.values[i]) == 0;
-  }
-  return same;
 }
 
 typedef struct old_models {
@@ -668,7 +694,7 @@ static model *find_old(void *user, const char *folder, uint64_t stamp)
 int models_read(models *m, const serve_config *config)
 {
   model_set *set = NULL;
-  old_models old = {m, is_opened_alike(m->settings, &config->settings)};
+  old_models old = {m, serve_settings_open_alike(m->settings, &config->settings)};
   int code = model_set_read(&config->settings, find_old, &old, &set);
   if (code != TSR_EXIT_OK) {
     for (int32_t i = 0; set && i < set->n_models; i++) {
@@ -714,26 +740,52 @@ void models_release(models *m, model_set *set)
   pthread_mutex_unlock(&m->lock);
 }
 
-void models_destroy(models *m)
+/* With the lock. Which driver hangs. */
+static void tell_hanging(const models *m)
+{
+  int is_told = 0;
+  for (const model *of = m->all; of; of = of->after) {
+    if (of->is_opening) {
+      tsr_cli_warning("%s: its device did not finish opening within %g seconds; the server ends without it", of->name,
+                      longest_end);
+      is_told = 1;
+    }
+  }
+  if (!is_told) {
+    tsr_cli_warning("a device did not finish within %g seconds; the server ends without it", longest_end);
+  }
+}
+
+int models_destroy(models *m)
 {
   if (!m) {
-    return;
+    return 1;
   }
   pthread_mutex_lock(&m->lock);
   m->is_stopping = 1;
+  release_set(m, m->set);
+  m->set = NULL;
   pthread_cond_broadcast(&m->work);
+  pthread_cond_broadcast(&m->stops);
+  struct timespec until = clock_until(longest_end);
+  while (m->n_running > 0 && pthread_cond_timedwait(&m->stops, &m->lock, &until) == 0) {
+  }
+  int has_ended = m->n_running == 0;
+  if (!has_ended) {
+    tell_hanging(m);
+  }
   pthread_mutex_unlock(&m->lock);
+  if (!has_ended) {
+    return 0;
+  }
   for (int32_t i = 0; i < m->n_threads; i++) {
     pthread_join(m->threads[i], NULL);
   }
-  pthread_mutex_lock(&m->lock);
-  release_set(m, m->set);
-  while (drop_unused(m) || close_one(m)) {
-  }
-  pthread_mutex_unlock(&m->lock);
   pthread_cond_destroy(&m->work);
+  pthread_cond_destroy(&m->stops);
   pthread_mutex_destroy(&m->lock);
   free(m);
+  return 1;
 }
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */

@@ -46,8 +46,9 @@ models *models_create(tsr_runtime *runtime);
  * any model it goes on. */
 int models_read(models *m, const serve_config *config);
 
-/* Ends the threads and closes all translators. No segment is in hand. Takes NULL. */
-void models_destroy(models *m);
+/* Ends the threads and closes all translators. No segment is in hand. Takes NULL. Returns 0, after it told so, if a
+ * driver hangs: then nothing is freed, and the process ends without waiting for its threads. */
+int models_destroy(models *m);
 
 /* The set of now; it and its models live until models_release. */
 model_set *models_hold(models *m);

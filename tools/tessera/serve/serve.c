@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/device.h"
@@ -21,6 +22,7 @@ typedef struct session {
   service service;
   tsr_runtime *runtime;
   int has_locks;
+  double last_answer; /* of the steady clock: after the deadlines of all requests that were accepted before SIGTERM */
 } session;
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
@@ -143,6 +145,30 @@ static int start(session *s)
   return code;
 }
 
+/* Ends the process although threads are in a driver that does not return. */
+static _Noreturn void leave(void)
+{
+  int code = tsr_cli_flush();
+  _exit(code);
+}
+
+static double longest_timeout(const service *v)
+{
+  double longest = 0.0;
+  for (const state *one = v->state; one; one = one->before) { /* requests keep what they began with */
+    double timeout = one->config->settings.timeout;
+    longest = timeout > longest ? timeout : longest;
+  }
+  return longest;
+}
+
+/* Lines that are in hand behind their deadline are with a device that does not return. */
+static int is_hopeless(void *user)
+{
+  const session *s = user;
+  return work_lines_in_hand() > 0 && clock_seconds() > s->last_answer;
+}
+
 static void serve_until_end(session *s, const sigset_t *signals)
 {
   for (;;) {
@@ -156,8 +182,14 @@ static void serve_until_end(session *s, const sigset_t *signals)
       files_sweep(&s->service);
     }
   }
+  enum { GRACE = 5 }; /* seconds: a deadline is looked at between two steps */
   atomic_store(&s->service.is_draining, 1);
-  http_drain(s->service.http); /* each accepted request has a deadline */
+  s->last_answer = clock_seconds() + longest_timeout(&s->service) + GRACE;
+  if (!http_drain(s->service.http, is_hopeless, s)) {
+    tsr_cli_warning("%lld lines are late by more than %d seconds: a device does not answer; the server ends without it",
+                    (long long)work_lines_in_hand(), GRACE);
+    leave();
+  }
 }
 
 static int run(void *opaque)
@@ -212,7 +244,9 @@ static void finish(void *opaque)
   service *v = &s->service;
   pool_destroy(v->pool);
   http_stop(v->http);
-  models_destroy(v->models);
+  if (!models_destroy(v->models)) {
+    leave();
+  }
   limits_destroy(v->limits);
   tsr_runtime_destroy(s->runtime);
   files_finish(v);

@@ -321,3 +321,16 @@ void serve_config_finish(serve_config *config)
   }
   free(config);
 }
+
+int serve_settings_open_alike(const serve_settings *a, const serve_settings *b)
+{
+  /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): zeroed memory; a needless difference opens models anew. */
+  int is_search_alike = a && memcmp(&a->search.given, &b->search.given, sizeof a->search.given) == 0;
+  int same = is_search_alike && a->precision == b->precision && a->batch == b->batch && a->workers == b->workers &&
+             a->max_source == b->max_source && a->devices.n == b->devices.n &&
+             memcmp(a->search.is_given, b->search.is_given, sizeof a->search.is_given) == 0;
+  for (int32_t i = 0; same && i < a->devices.n; i++) {
+    same = strcmp(a->devices.values[i], b->devices.values[i]) == 0;
+  }
+  return same;
+}

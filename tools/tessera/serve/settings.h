@@ -64,4 +64,7 @@ typedef struct serve_config {
 int serve_config_read(const serve_settings *given, serve_config **config);
 void serve_config_finish(serve_config *config); /* takes NULL */
 
+/* 1 if they have the same in all that an open model depends on. `a` may be NULL, which is like none. */
+int serve_settings_open_alike(const serve_settings *a, const serve_settings *b);
+
 #endif
