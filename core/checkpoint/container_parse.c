@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/checkpoint/container_parse.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/status.h"
@@ -51,8 +52,15 @@ static tsr_zip_entry *find_packaged(const tsr_zip *zip)
 static tsr_status parse_packaged(const tsr_zip *zip, tsr_zip_entry *entry, tsr_container *container)
 {
   const unsigned char *content = NULL;
+  const size_t room = strlen(zip->path) + strlen(entry->name) + 3;
+  char *path = tsr_arena_take(&container->arena, room);
+  if (!path) {
+    return tsr_fail_memory(room);
+  }
+  snprintf(path, room, "%s: %s", zip->path, entry->name);
   TSR_TRY(tsr_zip_content(zip, entry, &content));
-  const tsr_tensor_file inner = tsr_tensor_file_of_memory(zip->path, content, entry->size);
+  TSR_TRY(tsr_ctranslate2_check(path, content, entry->size));
+  const tsr_tensor_file inner = tsr_tensor_file_of_memory(path, content, entry->size);
   return tsr_ctranslate2_parse(&inner, container);
 }
 
@@ -76,16 +84,22 @@ static tsr_status parse_zip(const tsr_tensor_file *file, tsr_container *containe
                   file->path, zip.count);
 }
 
-static tsr_status parse(const tsr_tensor_file *file, tsr_container *container)
+tsr_status tsr_container_refuse_pointer(const char *path, const unsigned char *bytes, size_t size)
 {
   static const char pointer[] = "version https://git-lfs";
+  if (size < sizeof pointer - 1 || memcmp(bytes, pointer, sizeof pointer - 1) != 0) {
+    return TSR_OK;
+  }
+  return tsr_fail(TSR_ERR_FORMAT, "%s: a pointer of Git LFS instead of the file itself: fetch it with git lfs pull",
+                  path);
+}
+
+static tsr_status parse(const tsr_tensor_file *file, tsr_container *container)
+{
   enum { HEAD = 512 }; /* bytes by which the forms are told apart */
   const size_t size = file->size < HEAD ? file->size : HEAD;
   TSR_TRY(tsr_tensor_file_need(file, 0, size));
-  if (size >= sizeof pointer - 1 && memcmp(file->bytes, pointer, sizeof pointer - 1) == 0) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: a pointer of Git LFS instead of the file itself: fetch it with git lfs pull",
-                    file->path);
-  }
+  TSR_TRY(tsr_container_refuse_pointer(file->path, file->bytes, size));
   if (is_old_torch(file->bytes, size)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED,
                     "%s: written in the form that PyTorch had before version 1.6, which is not read here; convert it "

@@ -14,4 +14,7 @@
  * TSR_ERR_IO, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_container_parse(tsr_tensor_file *file, tsr_container *container) TSR_MUST_CHECK;
 
+/* TSR_ERR_FORMAT if a file holds what Git LFS has in place of it. */
+tsr_status tsr_container_refuse_pointer(const char *path, const unsigned char *bytes, size_t size) TSR_MUST_CHECK;
+
 #endif

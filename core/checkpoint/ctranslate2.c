@@ -73,6 +73,19 @@ int tsr_ctranslate2_is(const unsigned char *bytes, size_t size)
   return version == 1 ? tsr_read_unsigned(bytes + 4, 4) > 0 && is_text(bytes, size, 8) : is_text(bytes, size, 4);
 }
 
+tsr_status tsr_ctranslate2_check(const char *path, const unsigned char *bytes, size_t size)
+{
+  if (size == 0) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: the file is empty; expected a model of CTranslate2", path);
+  }
+  return tsr_ctranslate2_is(bytes, size)
+             ? TSR_OK
+             : tsr_fail(TSR_ERR_FORMAT,
+                        "%s: expected a model of CTranslate2, which begins with its version and the name of its "
+                        "specification: the file is truncated, damaged or of another kind",
+                        path);
+}
+
 /* ---- parts of a file --------------------------------------------------------------------------------------------- */
 
 static tsr_status fail_end(const reader *r, const char *what)
@@ -125,7 +138,9 @@ static tsr_status take_count(reader *r, size_t least, const char *what, uint32_t
 {
   TSR_TRY(take_number(r, 4, what, count));
   if (*count > (r->file->size - r->at) / least) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: %s is %" PRIu32 ", for which the %zu bytes that follow are too few",
+    return tsr_fail(TSR_ERR_FORMAT,
+                    "%s: %s is %" PRIu32 ", for which the %zu bytes that follow are too few: the file is truncated or "
+                    "damaged",
                     r->file->path, what, *count, r->file->size - r->at);
   }
   return TSR_OK;

@@ -16,6 +16,9 @@
 /* 1 if the bytes, the first of a file, begin as a model.bin does. */
 int tsr_ctranslate2_is(const unsigned char *bytes, size_t size);
 
+/* TSR_ERR_FORMAT if what should be a model.bin does not begin as one. */
+tsr_status tsr_ctranslate2_check(const char *path, const unsigned char *bytes, size_t size) TSR_MUST_CHECK;
+
 /* Fills a zeroed container, which is to be finished after an error, too, from all of a file. A variable without axes is
  * a tensor of rank 0. An alias is a tensor of its own that lies where the other one does, and so is the alias' scale
  * ("x/weight_scale"). Errors: as tsr_container_parse. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/status.h"
+#include "core/checkpoint/container_parse.h"
 #include "core/checkpoint/ctranslate2.h"
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/zip.h"
@@ -14,6 +15,7 @@
 static const char weights_name[] = "model.bin";
 static const char metadata_name[] = "metadata.json";
 static const char model_folder[] = "model";
+static const char package_suffix[] = ".argosmodel";
 
 enum { LARGEST = 1 << 28 /* bytes of what is read as a whole */ };
 
@@ -48,10 +50,11 @@ static int has_file(const char *folder, const char *name)
   return has;
 }
 
+enum { HEAD = 512 /* bytes by which a model.bin is told */ };
+
 /* 1 if the file in that folder begins as a model.bin of CTranslate2. */
 static int has_weights(const char *folder)
 {
-  enum { HEAD = 512 };
   unsigned char head[HEAD];
   char *path = tsr_path_join(folder, weights_name);
   int found = path && tsr_path_exists(path) && !tsr_path_is_folder(path) &&
@@ -60,23 +63,41 @@ static int has_weights(const char *folder)
   return found;
 }
 
+/* 1 for a folder of CTranslate2. Its vocabulary tells it where model.bin is damaged or missing. */
+static int is_model_folder(const char *folder)
+{
+  static const char *const names[] = {"shared_vocabulary.json", "shared_vocabulary.txt", "source_vocabulary.json",
+                                      "source_vocabulary.txt"};
+  int found = has_weights(folder);
+  for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) {
+    found = has_file(folder, names[i]);
+  }
+  return found;
+}
+
 /* 1 for the folder of an extracted package. */
 static int is_argos_folder(const char *path)
 {
   char *inner = has_file(path, metadata_name) ? tsr_path_join(path, model_folder) : NULL;
-  int found = inner && has_weights(inner);
+  int found = inner && is_model_folder(inner);
   free(inner);
   return found;
 }
 
+static int has_suffix(const char *text, const char *suffix)
+{
+  const size_t size = strlen(text), tail = strlen(suffix);
+  return size >= tail && strcmp(text + size - tail, suffix) == 0;
+}
+
 int tsr_package_is(const char *path)
 {
-  enum { HEAD = 4 };
-  unsigned char head[HEAD];
+  unsigned char head[4];
   if (tsr_path_is_folder(path)) {
-    return !tsr_checkpoint_exists(path) && (has_weights(path) || is_argos_folder(path));
+    return !tsr_checkpoint_exists(path) && (is_model_folder(path) || is_argos_folder(path));
   }
-  return tsr_path_exists(path) && tsr_zip_is(head, read_head(path, head, sizeof head));
+  return tsr_path_exists(path) &&
+         (has_suffix(path, package_suffix) || tsr_zip_is(head, read_head(path, head, sizeof head)));
 }
 
 /* "a/b/" of "a/b/c" where the name ends with "/" and `end`, or is `end`; NULL: it does not. */
@@ -227,13 +248,26 @@ tsr_status tsr_package_config(const tsr_package *package, int place, const char 
   return status;
 }
 
+/* TSR_ERR_FORMAT if the file is there and is no model.bin. */
+static tsr_status check_weights(const char *path)
+{
+  unsigned char head[HEAD];
+  if (!tsr_path_exists(path)) {
+    return TSR_OK; /* who opens it says so */
+  }
+  const size_t size = read_head(path, head, sizeof head);
+  TSR_TRY(tsr_container_refuse_pointer(path, head, size));
+  return tsr_ctranslate2_check(path, head, size);
+}
+
 tsr_status tsr_package_checkpoint(const tsr_package *package, tsr_checkpoint **checkpoint)
 {
   if (package->is_zip) {
     return tsr_checkpoint_open(package->path, checkpoint);
   }
   char *path = tsr_path_join(package->folders[TSR_PACKAGE_MODEL], weights_name);
-  tsr_status status = path ? tsr_checkpoint_open(path, checkpoint) : TSR_ERR_OUT_OF_MEMORY;
+  tsr_status status = path ? check_weights(path) : TSR_ERR_OUT_OF_MEMORY;
+  status = status == TSR_OK ? tsr_checkpoint_open(path, checkpoint) : status;
   free(path);
   return status;
 }

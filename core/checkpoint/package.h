@@ -12,7 +12,8 @@
 
 typedef struct tsr_package tsr_package;
 
-/* 1 if what lies at `path` is one, and nothing else that the library reads. */
+/* 1 if what lies at `path` is one, and nothing else that the library reads. Its model.bin may be damaged, or
+ * missing. */
 int tsr_package_is(const char *path);
 
 /* *package is to be closed after success. Errors: TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_UNSUPPORTED,

@@ -88,7 +88,11 @@ static tsr_status read_either(tsr_config *file, const tsr_checkpoint *checkpoint
 {
   const char *version = checkpoint ? tsr_checkpoint_metadata(checkpoint, TSR_CTRANSLATE2_VERSION) : NULL;
   const int is_old = version && strtol(version, NULL, 10) < 6;
-  return file->root && !is_old ? read_config(file, tokens) : read_variables(checkpoint, tokens);
+  if (!file->root && !is_old) {
+    return tsr_fail(TSR_ERR_IO, "%s: its folder has no config.json, which a model of the binary version %s needs",
+                    tsr_checkpoint_path(checkpoint), version ? version : "6");
+  }
+  return !is_old ? read_config(file, tokens) : read_variables(checkpoint, tokens);
 }
 
 tsr_status tsr_package_read_tokens(const tsr_package *package, const tsr_checkpoint *checkpoint,
@@ -207,6 +211,9 @@ static tsr_status read_file(const tsr_package *package, const char *name, const 
   vocabulary->path = NULL;
   tsr_status status = tsr_package_read(package, TSR_PACKAGE_MODEL, full, &vocabulary->path, &file);
   *found = file.bytes != NULL;
+  if (status == TSR_OK && *found && file.size == 0) {
+    status = tsr_fail(TSR_ERR_FORMAT, "%s: the file is empty; expected a list of tokens", vocabulary->path);
+  }
   if (status == TSR_OK && *found) {
     status = strcmp(suffix, ".json") == 0 ? parse_json(&file, vocabulary) : parse_lines(&file, vocabulary);
   }
@@ -226,8 +233,11 @@ tsr_status tsr_package_read_vocabulary(const tsr_package *package, int32_t side,
     TSR_TRY(read_file(package, names[i / 2], suffixes[i % 2], vocabulary, &found));
   }
   if (!found) {
-    return tsr_fail(TSR_ERR_IO, "%s: there is no such file, and no %s_vocabulary.json either", vocabulary->path,
-                    names[0]);
+    const int stem = (int)(strlen(vocabulary->path) - strlen(suffixes[1]));
+    return tsr_fail(TSR_ERR_IO,
+                    "%.*s.json: the vocabulary is missing: expected this file or %s_vocabulary.json, or one of them "
+                    "as .txt",
+                    stem, vocabulary->path, names[0]);
   }
   if (tsr_package_vocabulary_find(vocabulary, unk) < 0) {
     TSR_TRY(add(vocabulary, unk, strlen(unk)));

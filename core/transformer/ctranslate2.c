@@ -143,16 +143,23 @@ static tsr_status layer_scalar(const reader *r, int side, int32_t layers, const 
                                double *value)
 {
   const double otherwise = *value;
+  char full[NAME_LONGEST], before[NAME_LONGEST] = "";
   for (int32_t i = 0; i < layers; i++) {
-    char full[NAME_LONGEST];
     double found = otherwise;
     snprintf(full, sizeof full, "%s/layer_%d/%s", stacks[side], (int)i, name);
     TSR_TRY(scalar(r, full, low, high, &found));
     if (i > 0 && found != *value) {
+      const int is_here = tsr_checkpoint_find(r->checkpoint, full) != NULL;
+      const int was_there = tsr_checkpoint_find(r->checkpoint, before) != NULL;
+      if (!is_here || !was_there) {
+        return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' is missing, but there is '%s'", r->path,
+                        is_here ? before : full, is_here ? full : before);
+      }
       return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: '%s' is %g, and %g in a layer before; this build needs the same in all",
                       r->path, full, found, *value);
     }
     *value = found;
+    snprintf(before, sizeof before, "%s", full);
   }
   return TSR_OK;
 }
@@ -213,9 +220,7 @@ static int is_same(const tsr_checkpoint_tensor *a, const tsr_checkpoint_tensor *
 
 static const char *embedding_name(const reader *r, int side)
 {
-  return side == DECODER                                    ? "embeddings/weight"
-         : find(r, side, -1, "embeddings_0/weight") != NULL ? "embeddings_0/weight"
-                                                            : "embeddings/weight";
+  return side == DECODER || find(r, side, -1, "embeddings/weight") ? "embeddings/weight" : "embeddings_0/weight";
 }
 
 static tsr_status read_embeddings(const reader *r, int is_from_zero)
@@ -273,7 +278,8 @@ static tsr_status read_positions(const reader *r, int side, int32_t layers, int3
   tsr_model_side *s = &r->sides[side];
   int64_t rows = 0, columns = 0;
   const int has_bias = find(r, side, 0, "self_attention/relative_attention_bias") != NULL;
-  const int has_vectors = find(r, side, 0, "self_attention/relative_position_keys") != NULL;
+  const int has_vectors = find(r, side, 0, "self_attention/relative_position_keys") ||
+                          find(r, side, 0, "self_attention/relative_position_values");
   if (has_bias) {
     double distance = 128.0;
     TSR_TRY(matrix(r, side, 0, "self_attention/relative_attention_bias", TSR_MAX_POSITIONS, &rows, &columns));
@@ -352,13 +358,47 @@ static tsr_status read_heads(const reader *r, int side, int32_t layers, int32_t 
   return TSR_OK;
 }
 
-static int32_t count_layers(const reader *r, int side)
+/* As many as the highest number says; each has its first tensor. */
+static tsr_status read_layers(const reader *r, int side, int32_t *layers)
 {
-  int32_t n = 0;
-  while (n < TSR_MAX_LAYERS && find(r, side, n, "self_attention/linear_0/weight")) {
-    n++;
+  char begin[NAME_LONGEST];
+  int64_t rows = 0, columns = 0;
+  *layers = 1;
+  snprintf(begin, sizeof begin, "%s/layer_", stacks[side]);
+  for (int32_t i = 0; i < tsr_checkpoint_count(r->checkpoint); i++) {
+    const char *name = tsr_checkpoint_at(r->checkpoint, i)->name;
+    if (strncmp(name, begin, strlen(begin)) == 0) {
+      const long number = strtol(name + strlen(begin), NULL, 10);
+      if (number < 0 || number >= TSR_MAX_LAYERS) {
+        return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s': expected layers 0 to %d", r->path, name,
+                        (int)TSR_MAX_LAYERS - 1);
+      }
+      *layers = number >= *layers ? (int32_t)number + 1 : *layers;
+    }
   }
-  return n;
+  for (int32_t i = 0; i < *layers; i++) {
+    TSR_TRY(matrix(r, side, i, "self_attention/linear_0/weight", 3 * (int64_t)TSR_MAX_WIDTH, &rows, &columns));
+  }
+  return TSR_OK;
+}
+
+/* 1 if the side or one of its layers has a tensor whose name ends so. */
+static int has_any(const reader *r, int side, const char *end)
+{
+  for (int32_t i = 0; i < tsr_checkpoint_count(r->checkpoint); i++) {
+    const char *name = tsr_checkpoint_at(r->checkpoint, i)->name;
+    const size_t size = strlen(name), tail = strlen(end);
+    if (strncmp(name, stacks[side], strlen(stacks[side])) == 0 && size > tail && strcmp(name + size - tail, end) == 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* 1 if the side has one of two tensors, which belong together. */
+static int has_either(const reader *r, int side, const char *one, const char *other)
+{
+  return find(r, side, -1, one) || find(r, side, -1, other);
 }
 
 static tsr_status read_side(const reader *r, int side)
@@ -367,7 +407,8 @@ static tsr_status read_side(const reader *r, int side)
   tsr_model_side *s = &r->sides[side];
   int64_t rows = 0, columns = 0;
   double pre_norm = 1.0, scale = 0.0;
-  int32_t layers = count_layers(r, side), heads = 0, head_size = 0;
+  int32_t layers = 0, heads = 0, head_size = 0;
+  TSR_TRY(read_layers(r, side, &layers));
   TSR_TRY(read_heads(r, side, layers, &heads, &head_size));
   TSR_TRY(side_number(r, side, "pre_norm", 0, 1, &pre_norm));
   TSR_TRY(read_activation(r, side));
@@ -381,9 +422,9 @@ static tsr_status read_side(const reader *r, int side)
   }
   s->cross_scale = (float)scale;
   s->norm_position = pre_norm != 0.0 ? TSR_NORM_PRE : TSR_NORM_POST;
-  s->embedding_norm = find(r, side, -1, "layernorm_embedding/gamma") != NULL;
-  s->final_norm = find(r, side, -1, "layer_norm/gamma") != NULL;
-  s->gated = find(r, side, 0, "ffn/linear_0_noact/weight") != NULL;
+  s->embedding_norm = has_either(r, side, "layernorm_embedding/gamma", "layernorm_embedding/beta");
+  s->final_norm = has_either(r, side, "layer_norm/gamma", "layer_norm/beta");
+  s->gated = has_any(r, side, "ffn/linear_0_noact/weight");
   TSR_TRY(matrix(r, side, 0, "ffn/linear_0/weight", TSR_MAX_WIDTH, &rows, &columns));
   *(side == ENCODER ? &c->encoder_layers : &c->decoder_layers) = layers;
   *(side == ENCODER ? &c->encoder_heads : &c->decoder_heads) = heads;
@@ -398,7 +439,7 @@ static tsr_status read_side(const reader *r, int side)
 /* Norms without a beta are those by the root of the mean square. One kind for all. */
 static void read_norm(const reader *r, float epsilon)
 {
-  const int has_beta = find(r, ENCODER, 0, "self_attention/layer_norm/beta") != NULL;
+  const int has_beta = has_any(r, ENCODER, "layer_norm/beta");
   r->config->norm = has_beta ? TSR_NORM_LAYER : TSR_NORM_RMS;
   r->config->epsilon = epsilon > 0.0f ? epsilon : has_beta ? 1e-5f : 1e-6f;
 }
@@ -480,6 +521,10 @@ static tsr_status read_ids(const tsr_package *package, const tsr_package_tokens 
   const int32_t rows = config->target_vocabulary - is_from_zero;
   tsr_package_vocabulary vocabulary;
   tsr_status status = tsr_package_read_vocabulary(package, DECODER, tokens->unk, &vocabulary);
+  if (status == TSR_OK && vocabulary.n < rows) {
+    status = tsr_fail(TSR_ERR_FORMAT, "%s: %d tokens, but the model has %d: the file is truncated or another model's",
+                      vocabulary.path, (int)vocabulary.n, (int)rows);
+  }
   if (status == TSR_OK) {
     status = find_token(&vocabulary, tokens->eos, rows, &config->eos_id);
   }

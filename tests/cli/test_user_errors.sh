@@ -89,6 +89,29 @@ rm "$copy/model.safetensors"
 told 3 "$copy" 'there are no weights'
 : >"$copy/model.safetensors"
 told 3 "$copy/model.safetensors"
+# Folders of CTranslate2, and a package of Argos: the message names the file that is broken.
+ctranslate2()
+{
+  rm -rf "$copy"
+  mkdir "$copy"
+  cp "$SOURCE_ROOT"/tests/data/ctranslate2/tiny-opennmt-py-int8/*.* "$copy"
+}
+for file in model.bin config.json shared_vocabulary.json; do
+  ctranslate2
+  : >"$copy/$file"
+  told 3 "$copy/$file: the file is empty"
+  rm "$copy/$file"
+  told 3 "$copy/" "$file"
+done
+ctranslate2
+head -c 30000 "$SOURCE_ROOT/tests/data/ctranslate2/tiny-opennmt-py-int8/model.bin" >"$copy/model.bin"
+told 3 "$copy/model.bin" 'the file is truncated or damaged'
+copy=$work/copy.argosmodel
+head -c 3000 "$SOURCE_ROOT/tests/data/ctranslate2/argos/translate-en_fr-1_9.argosmodel" >"$copy"
+told 3 "$copy" 'the file is truncated'
+: >"$copy"
+told 3 "$copy" 'truncated'
+copy=$work/copy
 fresh
 echo '{"a": 1}' >"$copy/vocab.json"
 told 3 "$copy/vocab.json"
