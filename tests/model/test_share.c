@@ -8,12 +8,18 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/generate/search.h"
 #include "tessera/backend.h"
 #include "tessera/translator.h"
 #include "tests/model/crowd.h"
 #include "tests/model/generation.h"
 
 enum { N_LINES = 14, MOST_BATCHES = 2, MOST_TOKENS = 20, PATIENCE = 100 /* seconds until a test has failed */ };
+
+void __real_tsr_search_finish(tsr_search *search);
+void __wrap_tsr_search_finish(tsr_search *search);
+int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
 
 static char **lines;
 static char *folder;
@@ -23,7 +29,7 @@ static char *folder;
 static tsr_backend table;
 static const tsr_backend *reference;
 
-/* Where the runs of each thread wait. */
+/* Where the runs of each thread wait, and the first thread's search when it is over. */
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -32,14 +38,23 @@ static struct {
   pthread_t threads[MOST_BATCHES];
   int32_t leave[MOST_BATCHES]; /* runs that each of them may still begin */
   int32_t waits[MOST_BATCHES]; /* 1: it is here */
+  int32_t rests[MOST_BATCHES]; /* how often it has begun to wait for work */
+  int32_t holds_end;           /* 1: the first thread does not leave its search */
+  int32_t is_at_end;           /* 1: it is there */
 } gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static int32_t number_of_this(void)
+static int32_t find_this(void)
 {
   int32_t i = 0;
   while (i < gate.n && !pthread_equal(gate.threads[i], pthread_self())) {
     i++;
   }
+  return i;
+}
+
+static int32_t number_of_this(void)
+{
+  const int32_t i = find_this();
   if (i == gate.n) {
     gate.threads[gate.n++] = pthread_self();
   }
@@ -54,13 +69,42 @@ static int32_t run(tsr_backend_executable *executable)
     gate.waits[i] = 1;
     pthread_cond_broadcast(&gate.changed);
     while (!gate.is_open && gate.leave[i] == 0) {
-      pthread_cond_wait(&gate.changed, &gate.lock);
+      __real_pthread_cond_wait(&gate.changed, &gate.lock);
     }
     gate.leave[i]--;
     gate.waits[i] = 0;
   }
   pthread_mutex_unlock(&gate.lock);
   return reference->run(executable);
+}
+
+/* The linker leads what ends a search here: a batch whose search is over has looked at the queue for the last time, and
+ * still counts as one that runs. */
+void __wrap_tsr_search_finish(tsr_search *search)
+{
+  pthread_mutex_lock(&gate.lock);
+  if (gate.holds_end && find_this() == 0) {
+    gate.is_at_end = 1;
+    pthread_cond_broadcast(&gate.changed);
+    while (gate.holds_end && !gate.is_open) {
+      __real_pthread_cond_wait(&gate.changed, &gate.lock);
+    }
+  }
+  pthread_mutex_unlock(&gate.lock);
+  __real_tsr_search_finish(search);
+}
+
+/* Likewise where threads wait. They do so with the translator's lock: who gets it then finds that they rest. */
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock)
+{
+  pthread_mutex_lock(&gate.lock);
+  const int32_t i = find_this();
+  if (i < gate.n) {
+    gate.rests[i]++;
+    pthread_cond_broadcast(&gate.changed);
+  }
+  pthread_mutex_unlock(&gate.lock);
+  return __real_pthread_cond_wait(condition, lock);
 }
 
 static int32_t device_properties(void *context, uint32_t index, tsr_device_properties *properties)
@@ -102,6 +146,52 @@ static void expect_batches(int32_t n)
   pthread_mutex_unlock(&gate.lock);
 }
 
+/* Lets a batch end, and waits until its thread waits for work. */
+static void let_end(int32_t i)
+{
+  pthread_mutex_lock(&gate.lock);
+  const int32_t rests = gate.rests[i];
+  gate.leave[i] = 1 << 20;
+  pthread_cond_broadcast(&gate.changed);
+  while (gate.rests[i] == rests) {
+    wait_for_change("a batch does not end");
+  }
+  gate.leave[i] = 0;
+  pthread_mutex_unlock(&gate.lock);
+}
+
+/* The same of the first thread, which stays where its search is over. */
+static void hold_at_end(void)
+{
+  pthread_mutex_lock(&gate.lock);
+  gate.holds_end = 1;
+  gate.leave[0] = 1 << 20;
+  pthread_cond_broadcast(&gate.changed);
+  while (!gate.is_at_end) {
+    wait_for_change("a search does not end");
+  }
+  gate.leave[0] = 0;
+  pthread_mutex_unlock(&gate.lock);
+}
+
+/* Waits until a thread that was resting so often before rests once more: it has looked, and found nothing to do. */
+static void expect_rest(int32_t i, int32_t before)
+{
+  pthread_mutex_lock(&gate.lock);
+  while (gate.rests[i] == before) {
+    wait_for_change("a worker that idles does not look at the queue");
+  }
+  pthread_mutex_unlock(&gate.lock);
+}
+
+static void leave_end(void)
+{
+  pthread_mutex_lock(&gate.lock);
+  gate.holds_end = 0;
+  pthread_cond_broadcast(&gate.changed);
+  pthread_mutex_unlock(&gate.lock);
+}
+
 /* Lets a batch begin so many runs, and waits until it is about to begin another one. */
 static void let_run(int32_t i, int32_t n)
 {
@@ -124,9 +214,9 @@ static void open_gate(void)
 
 static void close_gate(void)
 {
-  gate.is_open = gate.n = 0;
+  gate.is_open = gate.n = gate.holds_end = gate.is_at_end = 0;
   for (int32_t i = 0; i < MOST_BATCHES; i++) {
-    gate.leave[i] = gate.waits[i] = 0;
+    gate.leave[i] = gate.waits[i] = gate.rests[i] = 0;
   }
 }
 
@@ -271,6 +361,25 @@ static void test_no_part(void **state)
   close_bench(&b, 5);
 }
 
+/* A text that comes when a batch has looked at the queue for the last time is left to it by the worker that idles. That
+ * worker has begun a batch last, so that the one whose batch ends leaves it back. */
+static void test_text_at_the_end(void **state)
+{
+  (void)state;
+  bench b;
+  open_two(&b, 0, 0);
+  let_end(1);
+  hold_at_end();
+  const int32_t rests = gate.rests[1];
+  submit(&b, 2, 0);
+  expect_rest(1, rests);
+  expect_state(&b, 2, 0, 1);
+  leave_end();
+  expect_batches(2); /* the second thread is at a run again */
+  expect_state(&b, 3, 0, 0);
+  close_bench(&b, 3);
+}
+
 static int open_lines(void **state)
 {
   (void)state;
@@ -291,7 +400,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_idle_worker), cmocka_unit_test(test_equal_parts), cmocka_unit_test(test_few_rows),
-      cmocka_unit_test(test_many_wait),   cmocka_unit_test(test_no_part),
+      cmocka_unit_test(test_many_wait),   cmocka_unit_test(test_no_part),     cmocka_unit_test(test_text_at_the_end),
   };
   return cmocka_run_group_tests(tests, open_lines, close_lines);
 }
