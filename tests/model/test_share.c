@@ -228,7 +228,7 @@ typedef struct bench {
   tsr_generate_options options[2]; /* of two classes */
 } bench;
 
-static void open_bench(bench *b, int32_t most)
+static void open_bench(bench *b, int32_t most, int32_t beam)
 {
   const char *device = "gated";
   close_gate();
@@ -241,7 +241,8 @@ static void open_bench(bench *b, int32_t most)
   for (int32_t i = 0; i < 2; i++) {
     b->options[i] = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
     check(tsr_generate_defaults(tsr_translator_model(b->translator), &b->options[i]));
-    b->options[i].beam = b->options[i].n_best = 1;
+    b->options[i].beam = beam;
+    b->options[i].n_best = 1;
     b->options[i].max_length = MOST_TOKENS + i;
     b->options[i].min_length = MOST_TOKENS - 1; /* no text ends while the test looks */
   }
@@ -268,14 +269,19 @@ static void submit(bench *b, int32_t line, int32_t class)
   check(tsr_translator_submit(b->translator, &request, NULL, NULL, &ticket));
 }
 
-/* Two batches of a text each, the second of that class. A text does not wait while a worker is idle. */
-static void open_two(bench *b, int32_t most, int32_t class)
+static void begin_two(bench *b, int32_t class)
 {
-  open_bench(b, most);
   submit(b, 0, 0);
   expect_batches(1);
   submit(b, 1, class);
   expect_batches(2);
+}
+
+/* Two batches of a text each, the second of that class. A text does not wait while a worker is idle. */
+static void open_two(bench *b, int32_t most, int32_t class)
+{
+  open_bench(b, most, 1);
+  begin_two(b, class);
 }
 
 static void expect_state(const bench *b, int32_t batches, int32_t joined, int32_t waiting)
@@ -321,6 +327,23 @@ static void test_few_rows(void **state)
   (void)state;
   bench b;
   open_two(&b, 0, 0);
+  for (int32_t i = 2; i < 14; i++) {
+    submit(&b, i, 0);
+  }
+  let_run(0, 2);
+  expect_state(&b, 2, 3, 9);
+  let_run(1, 2);
+  expect_state(&b, 2, 6, 6);
+  close_bench(&b, 14);
+}
+
+/* As few texts, whatever their beam. */
+static void test_few_texts(void **state)
+{
+  (void)state;
+  bench b;
+  open_bench(&b, 0, 4);
+  begin_two(&b, 0);
   for (int32_t i = 2; i < 14; i++) {
     submit(&b, i, 0);
   }
@@ -399,8 +422,9 @@ static int close_lines(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_idle_worker), cmocka_unit_test(test_equal_parts), cmocka_unit_test(test_few_rows),
-      cmocka_unit_test(test_many_wait),   cmocka_unit_test(test_no_part),     cmocka_unit_test(test_text_at_the_end),
+      cmocka_unit_test(test_idle_worker),     cmocka_unit_test(test_equal_parts), cmocka_unit_test(test_few_rows),
+      cmocka_unit_test(test_few_texts),       cmocka_unit_test(test_many_wait),   cmocka_unit_test(test_no_part),
+      cmocka_unit_test(test_text_at_the_end),
   };
   return cmocka_run_group_tests(tests, open_lines, close_lines);
 }
