@@ -74,7 +74,7 @@ void api_deepl_translate(call *c)
     return;
   }
   if (!list_texts(p, "text", &texts, &sizes, &n)) {
-    reply_error(c, 500, "The server is out of memory");
+    reply_no_memory(c);
   } else if (n == 0) {
     reply_error(c, 400, "Parameter 'text' not specified.");
   } else if (!target[0]) {

@@ -164,7 +164,7 @@ void api_translate_file(call *c)
   if (choose_route(c, set, source, target, (const char *const *)&file->value, &file->size, 1, &way)) {
     job = calloc(1, sizeof *job);
     if (!job) {
-      reply_error(c, 500, "The server is out of memory");
+      reply_no_memory(c);
     }
   }
   if (!job) {

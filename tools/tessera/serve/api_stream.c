@@ -80,42 +80,23 @@ static void on_done(void *user, work *w)
 void api_stream(call *c)
 {
   translate_request r;
-  model_set *set = NULL;
-  route way = {0};
-  if (!translate_prepare(c, &r, &set, &way)) {
-    translate_finish(&r);
-    return;
-  }
-  stream_state *own = calloc(1, sizeof *own);
-  c->own = own;
   work *w = NULL;
-  work_options options = {.prefix = r.prefix,
-                          .alignment = r.alignment,
-                          .deadline = call_deadline(c),
-                          .piece = on_piece,
-                          .done = on_done,
-                          .user = c};
-  int is_html = r.is_html || r.alternatives > 0 || r.next_words > 0;
-  int fine = own && !is_html && work_create(c->service->models, set, &way, r.n, r.texts, r.sizes, &options, &w);
+  if (!translate_prepare(c, sizeof(stream_state), &r)) {
+    return;
+  }
+  if (r.is_html || r.alternatives > 0 || r.next_words > 0) {
+    models_release(c->service->models, r.set);
+    reply_error(c, 400, "Invalid request: a stream is text alone, without alternatives");
+  } else {
+    work_options options = {.prefix = r.prefix, .alignment = r.alignment, .piece = on_piece, .done = on_done};
+    w = prepare_work(c, r.set, &r.way, r.texts, r.sizes, r.n, &options);
+  }
   translate_finish(&r);
-  if (!fine) {
-    models_release(c->service->models, set);
-    if (is_html) {
-      reply_error(c, 400, "Invalid request: a stream is text alone, without alternatives");
-    } else {
-      reply_error(c, 500, "The server is out of memory");
-    }
-    return;
+  if (w) {
+    http_hold(c->http);
+    http_suspend(c->http);
+    http_answer_header(c->http, "Cache-Control", "no-cache");
+    http_stream_begin(c->http, 200, "text/event-stream");
+    work_start(w);
   }
-  own->wishes.alignment = options.alignment;
-  if (!reserve_work(c, w)) {
-    work_release(w);
-    return;
-  }
-  set_work(c, w);
-  http_hold(c->http);
-  http_suspend(c->http);
-  http_answer_header(c->http, "Cache-Control", "no-cache");
-  http_stream_begin(c->http, 200, "text/event-stream");
-  work_start(w);
 }

@@ -10,7 +10,8 @@
 #include "tools/tessera/serve/service.h"
 #include "tools/tessera/serve/translate.h"
 
-int translate_read(call *c, translate_request *r)
+/* Reads the parameters. Returns 0 after it answered. */
+static int read_request(call *c, translate_request *r)
 {
   static const char *const needed[] = {"q", "source", "target"};
   const parameters *p = &c->parameters;
@@ -50,7 +51,7 @@ int translate_read(call *c, translate_request *r)
     }
   }
   if (!list_texts(p, "q", &r->texts, &r->sizes, &r->n)) {
-    reply_error(c, 500, "The server is out of memory");
+    reply_no_memory(c);
     return 0;
   }
   r->n = c->is_list ? r->n : 1;
@@ -206,40 +207,47 @@ static void on_html(call *c, json_t *texts)
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
-int translate_prepare(call *c, translate_request *r, model_set **set, route *way)
+/* The way from source to target, and c->own. Returns 0 after it answered. */
+static int complete(call *c, size_t own_size, translate_request *r)
 {
-  if (!translate_read(c, r)) {
+  const parameters *p = &c->parameters;
+  if (!choose_route(c, r->set, parameters_text(p, "source"), parameters_text(p, "target"), r->texts, r->sizes, r->n,
+                    &r->way)) {
     return 0;
   }
-  *set = models_hold(c->service->models);
-  if (!choose_route(c, *set, parameters_text(&c->parameters, "source"), parameters_text(&c->parameters, "target"),
-                    r->texts, r->sizes, r->n, way)) {
-    models_release(c->service->models, *set);
+  translate_wishes *wishes = c->own = calloc(1, own_size);
+  if (!wishes) {
+    reply_no_memory(c);
     return 0;
   }
+  *wishes = (translate_wishes){r->alternatives, r->next_words, r->alignment};
   return 1;
+}
+
+int translate_prepare(call *c, size_t own_size, translate_request *r)
+{
+  int fine = read_request(c, r);
+  if (fine) {
+    r->set = models_hold(c->service->models);
+    fine = complete(c, own_size, r);
+    if (!fine) {
+      models_release(c->service->models, r->set);
+    }
+  }
+  if (!fine) {
+    translate_finish(r);
+  }
+  return fine;
 }
 
 void api_translate(call *c)
 {
   translate_request r;
-  model_set *set = NULL;
-  route way = {0};
-  if (!translate_prepare(c, &r, &set, &way)) {
-    translate_finish(&r);
+  if (!translate_prepare(c, sizeof(translate_wishes), &r)) {
     return;
   }
-  translate_wishes *wishes = calloc(1, sizeof *wishes);
-  c->own = wishes;
-  if (!wishes) {
-    models_release(c->service->models, set);
-    translate_finish(&r);
-    reply_error(c, 500, "The server is out of memory");
-    return;
-  }
-  *wishes = (translate_wishes){r.alternatives, r.next_words, r.alignment};
   if (r.is_html) {
-    documents_start_html(c, set, &way, r.texts, r.sizes, r.n, on_html);
+    documents_start_html(c, r.set, &r.way, r.texts, r.sizes, r.n, on_html);
     return;
   }
   work_options options = {.alternatives = (int32_t)r.alternatives,
@@ -247,6 +255,6 @@ void api_translate(call *c)
                           .prefix = r.prefix,
                           .next_words = (int32_t)r.next_words,
                           .done = on_done};
-  start_work(c, set, &way, r.texts, r.sizes, r.n, &options);
+  start_work(c, r.set, &r.way, r.texts, r.sizes, r.n, &options);
   translate_finish(&r);
 }

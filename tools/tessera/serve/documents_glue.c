@@ -230,7 +230,7 @@ void documents_start_html(call *c, model_set *set, const route *way, const char 
     models_release(c->service->models, set);
     free(texts);
     free(sizes);
-    reply_error(c, 500, "The server is out of memory");
+    reply_no_memory(c);
     return;
   }
   *job = (html_job){

@@ -34,6 +34,11 @@ void reply_error(call *c, int status, const char *format, ...)
   reply_json(c, status, root);
 }
 
+void reply_no_memory(call *c)
+{
+  reply_error(c, 500, "The server is out of memory");
+}
+
 void reply_busy(call *c)
 {
   http_answer_header(c->http, "Retry-After", "1");
@@ -114,7 +119,7 @@ static int detect_texts(call *c, const model_set *set, const char *const *texts,
   }
   char *all = malloc(size + 1);
   if (!all) {
-    reply_error(c, 500, "The server is out of memory");
+    reply_no_memory(c);
     return 0;
   }
   for (int32_t i = 0; used < size; i++) {
@@ -210,22 +215,31 @@ int reserve_work(call *c, work *w)
   return 1;
 }
 
-void start_work(call *c, model_set *set, const route *way, const char *const *texts, const size_t *sizes, int32_t n,
-                work_options *options)
+work *prepare_work(call *c, model_set *set, const route *way, const char *const *texts, const size_t *sizes, int32_t n,
+                   work_options *options)
 {
   work *w = NULL;
   options->deadline = call_deadline(c);
   options->user = c;
   if (!work_create(c->service->models, set, way, n, texts, sizes, options, &w)) {
     models_release(c->service->models, set);
-    reply_error(c, 500, "The server is out of memory");
-    return;
+    reply_no_memory(c);
+    return NULL;
   }
   if (!reserve_work(c, w)) {
     work_release(w);
-    return;
+    return NULL;
   }
   set_work(c, w);
-  http_suspend(c->http);
-  work_start(w);
+  return w;
+}
+
+void start_work(call *c, model_set *set, const route *way, const char *const *texts, const size_t *sizes, int32_t n,
+                work_options *options)
+{
+  work *w = prepare_work(c, set, way, texts, sizes, n, options);
+  if (w) {
+    http_suspend(c->http);
+    work_start(w);
+  }
 }

@@ -90,6 +90,9 @@ void reply_json(call *c, int status, json_t *root);
 /* {"error": ..} */
 void reply_error(call *c, int status, const char *format, ...) TSR_PRINTF(3, 4);
 
+/* A failed allocation: 500. */
+void reply_no_memory(call *c);
+
 /* The queue is full, or the server ends: 503 with Retry-After. */
 void reply_busy(call *c);
 
@@ -116,8 +119,12 @@ int choose_route(call *c, const model_set *set, const char *source, const char *
 /* The deadline of a call. */
 double call_deadline(const call *c);
 
-/* Starts a work for the call, which is suspended; `done` answers. Answers itself if it cannot be started. The set is
- * taken over. */
+/* Makes a work of the call, for which the queue has room; work_start comes next, after http_suspend. NULL: it answered
+ * that there is no memory or no room. The set is taken over. */
+work *prepare_work(call *c, model_set *set, const route *way, const char *const *texts, const size_t *sizes, int32_t n,
+                   work_options *options);
+
+/* The same, and starts it; `done` answers. */
 void start_work(call *c, model_set *set, const route *way, const char *const *texts, const size_t *sizes, int32_t n,
                 work_options *options);
 

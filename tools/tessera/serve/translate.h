@@ -8,6 +8,8 @@
 #include "tools/tessera/serve/service.h"
 
 typedef struct translate_request {
+  model_set *set;
+  route way;          /* of the set */
   const char **texts; /* borrowed from the parameters */
   size_t *sizes;
   int32_t n;
@@ -25,12 +27,10 @@ typedef struct translate_wishes {
   int32_t alignment;
 } translate_wishes;
 
-/* Reads the parameters. Returns 0 after it answered. Finish it in any case. */
-int translate_read(call *c, translate_request *r);
-void translate_finish(translate_request *r);
-
-/* The same, and the way from source to target. With 1 the set is the caller's. */
-int translate_prepare(call *c, translate_request *r, model_set **set, route *way);
+/* Reads the parameters, finds the way from source to target, and makes c->own: so many zeroed bytes, which begin with
+ * the wishes. Returns 0 after it answered; with 1 the set and the lists of texts are the caller's. */
+int translate_prepare(call *c, size_t own_size, translate_request *r);
+void translate_finish(translate_request *r); /* frees the lists */
 
 /* The answer for a work that is done. */
 json_t *translate_answer(call *c, const work *w);
