@@ -47,7 +47,7 @@ def load_page():
     spec = importlib.util.spec_from_file_location("embed", PAGE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return {path: (kind, module.content(sources)) for path, kind, sources in module.FILES}, module.entity_tag
+    return {path: (kind, module.content(path, sources)) for path, kind, sources in module.FILES}, module.entity_tag
 
 
 def detected(text):

@@ -63,6 +63,8 @@ static void test_pages(void **unused)
 {
   (void)unused;
   static const char *const pages[] = {"/", "/app/status"};
+  static const char *const here[] = {" aria-current=\"page\" data-text=\"translate\"",
+                                     " aria-current=\"page\" data-text=\"status\""};
   for (int i = 0; i < 2; i++) {
     const page_file *page = page_file_find(pages[i]);
     assert_non_null(page);
@@ -74,6 +76,9 @@ static void test_pages(void **unused)
     assert_true(check_links(page, "src=\"") == 2);
     assert_null(find_in(page, 0, "style=\""));
     assert_null(find_in(page, 0, "<script>"));
+    assert_null(find_in(page, 0, "{")); /* nothing is left to be filled in */
+    assert_non_null(find_in(page, 0, here[i]));
+    assert_null(find_in(page, 0, here[1 - i]));
   }
   assert_null(page_file_find("/app/"));
   assert_null(page_file_find("/app/page.html"));

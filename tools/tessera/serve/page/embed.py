@@ -5,13 +5,17 @@
 OUTPUT has an array of bytes for each file, and the rows of a table:
   TSR_PAGE_FILE(path, content type, entity tag, bytes, size)
 which whoever includes it has defined. Where several sources make up one file they are joined in the order given here.
+In pages, {NAME.html} stands for what that file holds, {root} for the address of the server's root, and {view} for the
+page's name.
 """
 import hashlib
 import os
+import re
 import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = ("texts.js", "common.js", "sentences.js", "page.js", "files.js", "status.js", "end.js")
+LICENCE = "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
 FILES = (
     ("/", "text/html; charset=utf-8", ("page.html",)),
     ("/app/status", "text/html; charset=utf-8", ("status.html",)),
@@ -21,12 +25,21 @@ FILES = (
 )
 
 
-def content(sources):
-    parts = []
-    for source in sources:
-        with open(os.path.join(FOLDER, source), "rb") as file:
-            parts.append(file.read())
-    return b"\n".join(parts)
+def read(name):
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def page(path, name):
+    """With all that braces stand for; the link to the page itself is marked."""
+    view = "translate" if path == "/" else path.rpartition("/")[2]
+    text = re.sub(r"\{(\w+\.html)\}\n", lambda found: read(found.group(1)).removeprefix(LICENCE), read(name))
+    text = text.removeprefix(LICENCE).replace("{root}", "./" if path == "/" else "../").replace("{view}", view)
+    return re.sub(rf'(<a href="[^"]*") (data-text="{view}")', r'\1 aria-current="page" \2', text)
+
+
+def content(path, sources):
+    return (page(path, *sources) if sources[0].endswith(".html") else "\n".join(map(read, sources))).encode()
 
 
 def entity_tag(data):
@@ -37,7 +50,7 @@ def written():
     lines = ["/* SPDX-License-Identifier: Apache-2.0", " *", " * The files of the page: made by embed.py. */"]
     rows = []
     for i, (path, kind, sources) in enumerate(FILES):
-        data = content(sources)
+        data = content(path, sources)
         lines.append(f"static const unsigned char page_bytes_{i}[{len(data)}] = {{")
         for begin in range(0, len(data), 24):
             lines.append("  " + " ".join(f"{byte}," for byte in data[begin : begin + 24]))
