@@ -138,7 +138,8 @@ static int submit_one(epoch *e, uint64_t *seed)
 static void *use(void *user)
 {
   member *m = user;
-  while (!atomic_load(&m->of->is_over) && submit_one(m->of, &m->seed)) {
+  /* One text at least, however late the thread begins on a busy machine. */
+  while (submit_one(m->of, &m->seed) && !atomic_load(&m->of->is_over)) {
   }
   return NULL;
 }
