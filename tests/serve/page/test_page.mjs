@@ -253,7 +253,7 @@ const features = {
     await drop([['one.odt', 'x'.repeat(500000)], ['two.xyz', 'y'], ['broken.docx', 'broken']]);
     const states = () => page.locator('#file-list .state').allTextContents();
     await until(page, 'states', states, [
-      'Translated', 'Being translated', 'This kind of file is not translated here', 'Waits',
+      'Translated', 'Being translated', 'This kind of file is not translated here', 'Waiting',
     ]);
     equal(await page.locator('#file-list progress').count(), 1, 'progress');
     await axe(page, 'with documents');

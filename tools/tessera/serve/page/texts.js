@@ -78,7 +78,7 @@ const TEXTS = {
   chooseFiles: ['Choose files', 'Dateien wählen', 'Choisir des fichiers', 'Elegir archivos'],
   dropFiles: ['or drop them here', 'oder hier ablegen', 'ou déposez-les ici', 'o suéltelos aquí'],
   fileList: ['Files', 'Dateien', 'Fichiers', 'Archivos'],
-  fileWaits: ['Waits', 'Wartet', 'En attente', 'En espera'],
+  fileWaits: ['Waiting', 'Wartet', 'En attente', 'En espera'],
   fileSends: ['Sent: {percent} %', 'Gesendet: {percent} %', 'Envoyé : {percent} %', 'Enviado: {percent} %'],
   fileWorks: ['Being translated', 'Wird übersetzt', 'Traduction en cours', 'Se está traduciendo'],
   fileDone: ['Translated', 'Übersetzt', 'Traduit', 'Traducido'],
