@@ -93,7 +93,7 @@ root_prefix()
 install_needs()
 {
   command -v dpkg-query >/dev/null 2>&1 ||
-    fail "this is no Debian or Ubuntu: install what tools/setup.sh lists by hand, then use meson (see CONTRIBUTING.md)"
+    fail "this is neither Debian nor Ubuntu: install the packages of tools/setup.sh by hand, then see CONTRIBUTING.md"
   missing=$(missing_needs "$@")
   if [ -z "$missing" ]; then
     return 0
@@ -127,7 +127,7 @@ check_meson()
   found=$(meson --version)
   at_least "$found" "$oldest_meson" ||
     fail "meson $oldest_meson or newer is needed, but $found is installed;" \
-      "a newer one: apt-get install pipx && pipx install meson"
+      "to install a newer one: apt-get install pipx && pipx install meson"
 }
 
 # configure FOLDER OPTION...: sets up a build folder, or brings one that exists to these options.

@@ -169,7 +169,7 @@ write_results
 echo - >"$results/intel-bmg.code"
 rm "$results/intel-bmg.log"
 table 1 against
-stdout_has 'FAILED: intel-bmg: it was ended before its program was'
+stdout_has 'FAILED: intel-bmg: it was stopped before its program ended'
 
 # A line that was cut off is the failure of that chip alone.
 write_results
@@ -203,9 +203,9 @@ echo 'matmul_old 8 -' >>"$record"
 intel matmul_old 16 0 >>"$results/intel-bmg.json"
 table 1 against
 stdout_has 'intel-bmg matmul_old: recorded as never made there (-), not compared'
-stdout_has 'FAILED: matmul_old: recorded, but made no more on amd-navi31'
+stdout_has 'FAILED: matmul_old: recorded, but no longer made on amd-navi31'
 table 0 against limited
-stdout_has '1 recorded pipelines (1 with their chips) are none of this limited run'
+stdout_has '1 recorded pipelines (1 with their chips) are not in this limited run'
 
 # A record that cannot be read names the line.
 write_results
@@ -283,13 +283,13 @@ done
 # What is recorded and made no more fails, unless programs were left out.
 echo 'matmul_old 8 8' >>"$tree/tools/lab/pipelines.txt"
 lab 1 --against --build build --chips navi31
-stdout_has 'FAILED: matmul_old: recorded, but made no more on amd-navi31'
+stdout_has 'FAILED: matmul_old: recorded, but no longer made on amd-navi31'
 lab 0 --against --build build --chips navi31 --ops softmax
 
 # One chip's run is killed: that chip is told, and the other one compared.
 killed=navi21
 lab 1 --against --build build --chips navi21,navi31 --jobs 1 --ops softmax
-stdout_has 'FAILED: amd-navi21: it was ended before its program was'
+stdout_has 'FAILED: amd-navi21: it was stopped before its program ended'
 stdout_has '2 compared on 2 chips, 1 failed'
 lab 1 --build build --chips navi21,navi31 --jobs 1
 killed=

@@ -181,7 +181,7 @@ def read_results(folder, chips):
             refused = any(row["error"] for rows in pipelines.values() for row in rows)
             remarks = []
             if not code.isdigit():
-                remarks.append("it was ended before its program was: " + " | ".join(log[-3:]))
+                remarks.append("it was stopped before its program ended: " + " | ".join(log[-3:]))
             elif code not in ("0", "1") or (code == "1" and not refused) or not pipelines:
                 remarks.append(f"the program ended with {code}: " + " | ".join(log[-3:]))
             if wrong:
@@ -214,7 +214,7 @@ def print_table(results, every):
                         lines.append([label, chip, row["error"]])
                     else:
                         lines.append([label, chip] + [text_of(row[c]) for c in columns[1:]])
-        print(f"\n{vendor} ({UNITS[vendor]}; n: specialisations, of which the worst figures are given)")
+        print(f"\n{vendor} ({UNITS[vendor]}; n: specialisations; the figures are the worst of them)")
         header = ["pipeline"] + columns
         whole = [line for line in lines if len(line) == len(header)]
         widths = [max([len(line[i]) for line in whole] + [len(header[i])]) for i in range(len(header))]
@@ -311,11 +311,11 @@ def compare(record, digests, results, whole):
         if columns:
             gone[name] = columns
     if whole:
-        failures += [f"{name}: recorded, but made no more on {' '.join(columns)}" for name, columns in gone.items()]
+        failures += [f"{name}: recorded, but no longer made on {' '.join(columns)}" for name, columns in gone.items()]
     elif gone:
         n_cells = sum(len(columns) for columns in gone.values())
         notes.append(
-            f"{len(gone)} recorded pipelines ({n_cells} with their chips) are none of this limited run's: not compared"
+            f"{len(gone)} recorded pipelines ({n_cells} with their chips) are not in this limited run: not compared"
         )
     if n_compared == 0:
         failures.append("nothing was compared")
