@@ -62,6 +62,12 @@ check 'the installed program translates' outside "$PREFIX/bin/tessera" translate
   "$model/sample.en"
 check 'the installed program: not the recorded translations' cmp -s "$out" "$model/sample.fr"
 
+# The unit starts the installed program.
+unit=$PREFIX/lib/systemd/system/tessera-serve.service
+if [ -e "$library/tessera/libtessera-component-serve.so" ]; then
+  check 'the unit does not start the installed program' grep -q "^ExecStart=$PREFIX/bin/tessera serve " "$unit"
+fi
+
 # Moved to a folder whose name would be two in a list of folders.
 mv "$PREFIX" "$work/moved:here"
 check 'the moved program' outside "$work/moved:here/bin/tessera" devices --names

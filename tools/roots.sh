@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2154 # out is that of the script that sources this
+#
+# Bare roots of Debian's releases, in which tools/packages and tools/bundle build and test. Sourced after tools/setup.sh
+# by root, with `set -eu` and the folder `out`; debootstrap is installed.
+
+# in_root ROOT COMMAND...: without the environment of this shell.
+in_root()
+{
+  root=$1
+  shift
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS-}" chroot "$root" "$@"
+}
+
+# leave_root ROOT: nothing is mounted in it afterwards.
+leave_root()
+{
+  for name in opt dev/shm dev/pts dev proc; do
+    if mountpoint -q "$1/$name"; then
+      umount "$1/$name"
+    fi
+  done
+}
+
+# make_root RELEASE ROOT: from an archive of the first one of that release.
+make_root()
+{
+  bare=$out/$1-bare.tar
+  leave_root "$2"
+  rm -rf --one-file-system "$2"
+  if [ ! -f "$bare" ]; then
+    debootstrap --variant=minbase "$1" "$2" >"$out/debootstrap.log" 2>&1 ||
+      fail "debootstrap failed (see $out/debootstrap.log)"
+    # How packages are reached from here.
+    grep -lE '^Acquire::(http|https|Check)' /etc/apt/apt.conf.d/* | xargs -r cp -t "$2/etc/apt/apt.conf.d/"
+    # Nothing that is installed is started.
+    printf '#!/bin/sh\nexit 101\n' >"$2/usr/sbin/policy-rc.d"
+    chmod +x "$2/usr/sbin/policy-rc.d"
+    in_root "$2" apt-get -q update >>"$out/debootstrap.log" 2>&1 || fail "no package lists (see $out/debootstrap.log)"
+    tar -cf "$bare.new" -C "$2" .
+    mv "$bare.new" "$bare"
+  else
+    mkdir "$2"
+    tar -xpf "$bare" -C "$2"
+  fi
+  cp /etc/resolv.conf "$2/etc/resolv.conf"
+  mount -t proc proc "$2/proc"
+  for name in dev dev/pts dev/shm; do
+    mount --bind "/$name" "$2/$name"
+  done
+}
