@@ -16,6 +16,7 @@ typedef struct call {
   tsr_translator *t;
   tsr_job *const *jobs; /* [n_jobs] NULL: there is none */
   int32_t n_jobs;
+  const volatile int32_t *stop; /* the caller's, or NULL */
   tsr_seat *seat;
   const tsr_class *class;
   int32_t n;
@@ -94,6 +95,14 @@ static void gather(call *c)
   }
 }
 
+/* With the lock: the caller may want no more. */
+static void obey(call *c)
+{
+  if (c->stop && *c->stop) {
+    give_up(c, tsr_fail(TSR_ERR_CANCELLED, "the call was stopped"));
+  }
+}
+
 /* ---- what the search tells and asks: without the lock ------------------------------------------------------------ */
 
 static int32_t look(void *user, int32_t n_open)
@@ -104,6 +113,7 @@ static int32_t look(void *user, int32_t n_open)
   pthread_mutex_lock(&t->lock);
   t->statistics.rows += n_open;
   tsr_queue_expire(t, &answers);
+  obey(c);
   int32_t n_lost = *c->parts[0]->job->n_lost;
   pthread_mutex_unlock(&t->lock);
   tsr_answer_all(t, &answers);
@@ -267,9 +277,9 @@ static void run(call *c)
   tsr_seat_release(t, c->seat);
 }
 
-void tsr_call_run(tsr_translator *t, tsr_job *const *jobs, int32_t n)
+void tsr_call_run(tsr_translator *t, tsr_job *const *jobs, int32_t n, const volatile int32_t *stop)
 {
-  call c = {.t = t, .jobs = jobs, .n_jobs = n};
+  call c = {.t = t, .jobs = jobs, .n_jobs = n, .stop = stop};
   for (int32_t i = 0; i < n; i++) {
     c.n_parts += jobs[i] ? jobs[i]->source.n_parts : 0;
   }
@@ -290,8 +300,10 @@ void tsr_call_run(tsr_translator *t, tsr_job *const *jobs, int32_t n)
       jobs[i]->started = now;
     }
   }
+  obey(&c);
   for (gather(&c); c.n > 0; gather(&c)) {
     run(&c);
+    obey(&c);
   }
   pthread_mutex_unlock(&t->lock);
   tsr_answer_all(t, &c.answers);

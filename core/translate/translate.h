@@ -297,8 +297,9 @@ void tsr_seat_release(tsr_translator *t, tsr_seat *seat);
 
 /* ---- call.c; without the lock ---- */
 
-/* Searches the parts of n jobs of one call together, and answers all. jobs [n] have entered; NULL: there is none. */
-void tsr_call_run(tsr_translator *t, tsr_job *const *jobs, int32_t n);
+/* Searches the parts of n jobs of one call together, and answers all. jobs [n] have entered; NULL: there is none.
+ * `stop`: as in tsr_translator_translate_together. */
+void tsr_call_run(tsr_translator *t, tsr_job *const *jobs, int32_t n, const volatile int32_t *stop);
 
 /* ---- worker.c ---- */
 

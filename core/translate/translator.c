@@ -405,7 +405,7 @@ static tsr_status translate_queued(tsr_translator *t, int32_t n, const tsr_trans
 
 /* The texts are searched together. */
 static tsr_status translate_together(tsr_translator *t, int32_t n, const tsr_translation_request *requests,
-                                     uint64_t *tickets, tsr_translation **answers)
+                                     const volatile int32_t *stop, uint64_t *tickets, tsr_translation **answers)
 {
   int32_t n_lost = 0;
   int64_t next = 0;
@@ -431,26 +431,22 @@ static tsr_status translate_together(tsr_translator *t, int32_t n, const tsr_tra
   for (int32_t i = 0; i < n && status != TSR_OK; i++) {
     tsr_translator_cancel(t, tickets[i]);
   }
-  tsr_call_run(t, jobs, n);
+  tsr_call_run(t, jobs, n, stop);
   free(jobs);
   return status;
 }
 
-tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n, const tsr_translation_request *requests,
-                                    tsr_translation **answers)
+static tsr_status translate(tsr_translator *t, int32_t n, const tsr_translation_request *requests, int32_t is_together,
+                            const volatile int32_t *stop, tsr_translation **answers)
 {
-  tsr_translator *t = translator;
-  if (!t || n < 0 || (n > 0 && (!requests || !answers))) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_translate: translator, requests and answers are needed");
-  }
   uint64_t *tickets = calloc((size_t)n + 1, sizeof *tickets);
   if (!tickets) {
     return tsr_fail_memory(((size_t)n + 1) * sizeof *tickets);
   }
   memset(answers, 0, (size_t)n * sizeof *answers);
   enter(t);
-  tsr_status status = t->options.static_batches ? translate_together(t, n, requests, tickets, answers)
-                                                : translate_queued(t, n, requests, tickets, answers);
+  tsr_status status = is_together ? translate_together(t, n, requests, stop, tickets, answers)
+                                  : translate_queued(t, n, requests, tickets, answers);
   for (int32_t i = 0; i < n && status == TSR_OK; i++) {
     status = answers[i] ? TSR_OK : take_answer(t, tickets[i], &answers[i]);
   }
@@ -461,6 +457,27 @@ tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n, const
   leave(t);
   free(tickets);
   return status;
+}
+
+tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n, const tsr_translation_request *requests,
+                                    tsr_translation **answers)
+{
+  tsr_translator *t = translator;
+  if (!t || n < 0 || (n > 0 && (!requests || !answers))) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_translate: translator, requests and answers are needed");
+  }
+  return translate(t, n, requests, t->options.static_batches, NULL, answers);
+}
+
+tsr_status tsr_translator_translate_together(tsr_translator *translator, int32_t n,
+                                             const tsr_translation_request *requests, const volatile int32_t *stop,
+                                             tsr_translation **answers)
+{
+  tsr_translator *t = translator;
+  if (!t || n < 0 || (n > 0 && (!requests || !answers))) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_translate_together: translator, requests and answers are needed");
+  }
+  return translate(t, n, requests, 1, stop, answers);
 }
 
 void tsr_translator_measure_sized(tsr_translator *translator, tsr_translator_statistics *statistics, size_t size)

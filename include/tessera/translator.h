@@ -199,6 +199,17 @@ TSR_API tsr_status tsr_translator_translate(tsr_translator *translator, int32_t 
                                             const tsr_translation_request *requests,
                                             tsr_translation **answers) TSR_MUST_CHECK;
 
+/* The same, with the texts searched together as with static_batches, by a translator of either kind. It waits until the
+ * batches of a device have ended; until it returns, texts that queue wait or go to another device.
+ *   stop: NULL, or a number that another thread or a signal handler changes from 0 to 1: at the end of a step all
+ *         unfinished texts are given up, and have TSR_ERR_CANCELLED. Alternatives are searched to their end. Borrowed
+ *         during the call
+ * Errors: likewise. */
+TSR_API tsr_status tsr_translator_translate_together(tsr_translator *translator, int32_t n,
+                                                     const tsr_translation_request *requests,
+                                                     const volatile int32_t *stop,
+                                                     tsr_translation **answers) TSR_MUST_CHECK;
+
 /* Receives the answer of a text, once. The translation is the library's and ends with the call. Called by threads of
  * the library, several at a time, or by the thread that submits a text without words, cancels or closes. A batch waits
  * for this function, so do long work elsewhere. It may submit and cancel. */
@@ -241,7 +252,7 @@ typedef struct tsr_translator_statistics {
   int64_t rows;    /* texts in a batch, summed over all steps: rows / step_runs of them shared a step */
   int32_t devices; /* that have not failed */
   int32_t workers; /* threads that search */
-  /* Of tsr_translator_translate with static_batches. */
+  /* Of texts that are searched together. */
   double search_seconds;  /* within searches, as a clock on the wall shows them */
   int32_t search_threads; /* that the last one used; 0: there was none */
   int32_t reserved;

@@ -198,6 +198,84 @@ static void test_call(void **state)
   check_call("reference", 1, 1, 0, 8);
 }
 
+typedef struct stopping {
+  volatile int32_t stop;
+  int32_t after; /* pieces */
+} stopping;
+
+static void stop_later(void *user, uint64_t ticket, const char *text, size_t size)
+{
+  stopping *s = user;
+  (void)ticket;
+  (void)text;
+  (void)size;
+  s->stop = --s->after <= 0;
+}
+
+/* Either kind of translator searches texts together, on all its threads, and stops when the caller wants it. */
+static void check_together(int32_t is_static)
+{
+  tsr_translation_request requests[MOST_LINES];
+  tsr_translation *expected[MOST_LINES], *answers[MOST_LINES];
+  const char *device = "cpu";
+  const tsr_translator_options wanted = {TSR_SIZED(tsr_translator_options), .n_devices = 1, .devices = &device,
+                                         .workers = 2, .static_batches = is_static};
+  tsr_translator *other = open_on("cpu", 1), *t;
+  check(tsr_translator_open(folder, &wanted, &t));
+  tsr_generate_options options = search_of(tsr_translator_model(t), 4);
+  tsr_translator_statistics s;
+  fill_requests(&options, MOST_LINES, requests);
+  check(tsr_translator_translate(other, MOST_LINES, requests, expected));
+  check(tsr_translator_translate_together(t, MOST_LINES, requests, NULL, answers));
+  for (int32_t i = 0; i < MOST_LINES; i++) {
+    assert_string_equal(answers[i]->hypotheses[0]->text, expected[i]->hypotheses[0]->text);
+  }
+  tsr_translator_measure(t, &s);
+  assert_int_equal(s.search_threads, 2);
+  free_answers(MOST_LINES, answers);
+
+  stopping stop = {.stop = 1};
+  check(tsr_translator_translate_together(t, MOST_LINES, requests, &stop.stop, answers));
+  for (int32_t i = 0; i < MOST_LINES; i++) {
+    assert_int_equal(answers[i]->status, TSR_ERR_CANCELLED);
+  }
+  free_answers(MOST_LINES, answers);
+  int64_t steps = s.step_runs;
+  tsr_translator_measure(t, &s);
+  assert_int_equal(s.step_runs, steps);
+
+  stop = (stopping){.after = 3};
+  for (int32_t i = 0; i < MOST_LINES; i++) {
+    requests[i].piece = stop_later;
+    requests[i].piece_user = &stop;
+  }
+  check(tsr_translator_translate_together(t, MOST_LINES, requests, &stop.stop, answers));
+  int32_t n_given_up = 0;
+  for (int32_t i = 0; i < MOST_LINES; i++) {
+    n_given_up += answers[i]->status == TSR_ERR_CANCELLED;
+    assert_true(answers[i]->status == TSR_OK || answers[i]->status == TSR_ERR_CANCELLED);
+  }
+  assert_in_range(n_given_up, 1, MOST_LINES);
+  free_answers(MOST_LINES, answers);
+  tsr_translator_measure(t, &s);
+  assert_int_equal(s.running + s.waiting, 0);
+
+  check(tsr_translator_translate(t, 2, requests, answers)); /* texts that queue go on */
+  assert_string_equal(answers[1]->hypotheses[0]->text, expected[1]->hypotheses[0]->text);
+  free_answers(2, answers);
+  assert_int_equal(tsr_translator_translate_together(NULL, 0, NULL, NULL, NULL), TSR_ERR_ARGUMENT);
+  free_answers(MOST_LINES, expected);
+  tsr_translator_close(other);
+  tsr_translator_close(t);
+}
+
+static void test_together(void **state)
+{
+  (void)state;
+  check_together(0);
+  check_together(1);
+}
+
 /* A text in parts takes as many numbers; the next one's follows. */
 static void test_numbers(void **state)
 {
@@ -568,9 +646,9 @@ static void test_failing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_call), cmocka_unit_test(test_numbers), cmocka_unit_test(test_one_by_one),
-      cmocka_unit_test(test_many), cmocka_unit_test(test_close),   cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_use),  cmocka_unit_test(test_failing),
+      cmocka_unit_test(test_call),       cmocka_unit_test(test_together), cmocka_unit_test(test_numbers),
+      cmocka_unit_test(test_one_by_one), cmocka_unit_test(test_many),     cmocka_unit_test(test_close),
+      cmocka_unit_test(test_pieces),     cmocka_unit_test(test_use),      cmocka_unit_test(test_failing),
   };
   return cmocka_run_group_tests(tests, open_lines, close_lines);
 }
