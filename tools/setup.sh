@@ -13,7 +13,8 @@ packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-t
   libmicrohttpd-dev libcld2-dev nettle-dev'
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
 packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core
-  curl python3-jsonschema openapi-specification'
+  curl python3-jsonschema openapi-specification
+  python3-cffi python3-numpy python3-pytest python3-mesonpy python3-pip python3-tqdm mypy'
 packages_extra='clang llvm lld libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev clang-format clang-tidy
   haproxy chromium npm|nodejs man-db zsh fish mkdocs doxygen reuse'
 

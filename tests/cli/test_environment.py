@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 ROOT = os.environ["SOURCE_ROOT"]
-FOLDERS = ("backends", "core", "include", "shaders", "tests", "tools", ".ci", "meson.build")
+FOLDERS = ("backends", "core", "include", "shaders", "python", "tests", "tools", ".ci", "meson.build")
 ENDINGS = (".c", ".h", ".cc", ".py", ".sh", ".build", "")
 # The table itself, and these tests, are no readers.
 NO_READERS = {"tools/tessera/options/environment.c", "tests/cli/test_environment.py"}
@@ -20,7 +20,8 @@ READERS = (re.compile(r'getenv\("(\w+)"\)'), re.compile(r"\$\{?(TESSERA_[A-Z_]+)
            re.compile(r'environ(?:\.get\(|\[)"(TESSERA_\w+)"'))
 OF_BACKENDS = (re.compile(r'\bhost, "([A-Z_]+)"'), re.compile(r'\{"([A-Z_]+)", &options->'))
 OUR_OWN = {"XDG_CACHE_HOME", "TMPDIR"}  # of those that are not named TESSERA_
-TITLES = {"program": "the program", "cpu": "`cpu`", "vulkan": "`vulkan`", "source": "the source tree"}
+TITLES = {"program": "the program", "cpu": "`cpu`", "vulkan": "`vulkan`", "python": "the package for Python",
+          "source": "the source tree"}
 
 
 def sources():

@@ -44,6 +44,8 @@ const tsr_variable tsr_variables[] = {
     {"TESSERA_MAX_BINDING", TSR_READER_VULKAN, 0, "a tensor with more bytes is reached by its address: for tests"},
     {"XDG_CACHE_HOME", TSR_READER_VULKAN, 0,
      "where the backend saves compiled pipelines and what `tessera tune` found; default: `~/.cache`"},
+    {"TESSERA_LIBRARY", TSR_READER_PYTHON, 0,
+     "the library's file; default: the one that came with the package, else an installed one"},
     {"TESSERA_NO_INSTALL", TSR_READER_SOURCE, 0, "if set, `tools/demo` and `tools/check` never install packages"},
     {"TESSERA_LAB", TSR_READER_SOURCE, 0,
      "`1`: `tools/check --extra` fetches the laboratory of drivers; `0`: it leaves the laboratory out"},
@@ -67,6 +69,7 @@ static const struct {
     [TSR_READER_PROGRAM] = {"The program and the library", "program"},
     [TSR_READER_CPU] = {"The backend cpu", "cpu"},
     [TSR_READER_VULKAN] = {"The backend vulkan", "vulkan"},
+    [TSR_READER_PYTHON] = {"The package for Python", "python"},
     [TSR_READER_SOURCE] = {"Scripts and tests of the source tree", "source"},
 };
 

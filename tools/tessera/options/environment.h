@@ -16,6 +16,7 @@ enum {
   TSR_READER_PROGRAM, /* the library or the program */
   TSR_READER_CPU,     /* the backend */
   TSR_READER_VULKAN,
+  TSR_READER_PYTHON, /* the package */
   TSR_READER_SOURCE, /* scripts and tests of the source tree */
   TSR_READERS
 };

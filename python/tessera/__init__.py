@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Encoder-decoder Transformers on any GPU that has a Vulkan driver, and on CPUs.
+
+    import tessera
+
+    with tessera.Translator("tools/demo-model") as translator:
+        print(translator.translate("The weather is nice today."))
+"""
+
+from .attention import Attention
+from .devices import Device, devices, problems
+from .errors import (
+    BusyError,
+    CancelledError,
+    DeadlineError,
+    DeviceLostError,
+    DeviceMemoryError,
+    DtypeError,
+    FileError,
+    ForkError,
+    FormatError,
+    HostMemoryError,
+    InternalError,
+    InvalidArgumentError,
+    NoDeviceError,
+    NotFiniteError,
+    PluginError,
+    ShapeError,
+    TesseraError,
+    UnsupportedError,
+)
+from .evaluate import Bleu, Chrf, Evaluation, evaluate
+from .options import Options
+from .results import Hypothesis, Translation
+from .translator import Score, Translator
+
+__all__ = [
+    "Attention",
+    "Bleu",
+    "BusyError",
+    "CancelledError",
+    "Chrf",
+    "DeadlineError",
+    "Device",
+    "DeviceLostError",
+    "DeviceMemoryError",
+    "DtypeError",
+    "Evaluation",
+    "FileError",
+    "ForkError",
+    "FormatError",
+    "HostMemoryError",
+    "Hypothesis",
+    "InternalError",
+    "InvalidArgumentError",
+    "NoDeviceError",
+    "NotFiniteError",
+    "Options",
+    "PluginError",
+    "Score",
+    "ShapeError",
+    "TesseraError",
+    "Translation",
+    "Translator",
+    "UnsupportedError",
+    "devices",
+    "evaluate",
+    "problems",
+]

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package knows of the library; made by declarations.py, which a test compares with the headers."""
+
+DECLARATIONS = """\
+enum {
+  TSR_OK = 0,
+  TSR_ERR_ARGUMENT = 1,
+  TSR_ERR_SHAPE = 2,
+  TSR_ERR_DTYPE = 3,
+  TSR_ERR_UNSUPPORTED = 4,
+  TSR_ERR_OUT_OF_MEMORY = 5,
+  TSR_ERR_DEVICE_MEMORY = 6,
+  TSR_ERR_DEVICE_LOST = 7,
+  TSR_ERR_NO_DEVICE = 8,
+  TSR_ERR_IO = 9,
+  TSR_ERR_FORMAT = 10,
+  TSR_ERR_PLUGIN = 11,
+  TSR_ERR_INTERNAL = 12,
+  TSR_ERR_NOT_FINITE = 13,
+  TSR_ERR_BUSY = 14,
+  TSR_ERR_CANCELLED = 15,
+  TSR_ERR_DEADLINE = 16,
+};
+enum {
+  TSR_F32 = 1,
+  TSR_F16 = 2,
+  TSR_BF16 = 3,
+  TSR_I8 = 4,
+  TSR_I32 = 5,
+};
+enum {
+  TSR_DEVICE_DISCRETE_GPU = 1,
+  TSR_DEVICE_INTEGRATED_GPU = 2,
+  TSR_DEVICE_CPU = 3,
+  TSR_DEVICE_VIRTUAL_GPU = 4,
+  TSR_DEVICE_SOFTWARE_GPU = 5,
+  TSR_DEVICE_REFERENCE = 6,
+};
+typedef struct tsr_device_properties {
+  uint32_t struct_size;
+  int32_t type;
+  char name[256];
+  char driver[256];
+  uint64_t features;
+  uint64_t memory;
+  uint64_t max_buffer_size;
+  uint64_t max_binding_size;
+  uint32_t buffer_alignment;
+  uint32_t max_invocations;
+  uint32_t shared_memory;
+  uint32_t subgroup_size;
+  uint32_t api_major;
+  uint32_t api_minor;
+  uint32_t concurrent_runs;
+  uint32_t rows_at_once;
+  uint32_t state_types;
+  uint64_t promised_buffer_size;
+  uint32_t runs_in_hand;
+  uint32_t reserved;
+} tsr_device_properties;
+typedef int32_t tsr_status;
+const char *tsr_error_message(void);
+typedef int32_t tsr_dtype;
+typedef struct tsr_shape {
+  int32_t rank;
+  int64_t extent[4];
+} tsr_shape;
+enum {
+  TSR_BLEU_ORDER = 4,
+  TSR_CHRF_ORDER = 6,
+};
+typedef struct tsr_span {
+  const char *bytes;
+  size_t size;
+} tsr_span;
+typedef struct tsr_bleu {
+  double score;
+  double precisions[TSR_BLEU_ORDER];
+  double brevity_penalty;
+  int64_t matches[TSR_BLEU_ORDER];
+  int64_t totals[TSR_BLEU_ORDER];
+  int64_t hypothesis_length;
+  int64_t reference_length;
+} tsr_bleu;
+typedef struct tsr_chrf {
+  double score;
+  double precision;
+  double recall;
+  int64_t matches[TSR_CHRF_ORDER];
+  int64_t hypothesis[TSR_CHRF_ORDER];
+  int64_t reference[TSR_CHRF_ORDER];
+} tsr_chrf;
+enum {
+  TSR_METRIC_BLEU = 1,
+  TSR_METRIC_CHRF = 2,
+};
+typedef struct tsr_scorer tsr_scorer;
+tsr_status tsr_scorer_create(int32_t metrics, tsr_scorer **scorer);
+void tsr_scorer_destroy(tsr_scorer *scorer);
+tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, const tsr_span *references, int32_t
+    n_references);
+char *tsr_scorer_signature(const tsr_scorer *scorer, int32_t metric, char *text, size_t size);
+tsr_status tsr_scorer_bleu(const tsr_scorer *scorer, tsr_bleu *bleu);
+tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf);
+typedef struct tsr_runtime tsr_runtime;
+typedef struct tsr_runtime_options {
+  uint32_t struct_size;
+  const char *const *plugins;
+  const char *path;
+} tsr_runtime_options;
+tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **runtime);
+void tsr_runtime_destroy(tsr_runtime *runtime);
+typedef struct tsr_device_info {
+  char name[64];
+  const char *backend;
+  const char *description;
+  const char *path;
+  tsr_device_properties properties;
+} tsr_device_info;
+int32_t tsr_runtime_device_count(const tsr_runtime *runtime);
+tsr_status tsr_runtime_device_info_sized(const tsr_runtime *runtime, int32_t index, tsr_device_info *info, size_t
+    size);
+typedef struct tsr_problem {
+  const char *path;
+  const char *message;
+  tsr_status status;
+} tsr_problem;
+int32_t tsr_runtime_problem_count(const tsr_runtime *runtime);
+tsr_status tsr_runtime_problem_sized(const tsr_runtime *runtime, int32_t index, tsr_problem *problem, size_t size);
+typedef struct tsr_transformer_config {
+  uint32_t struct_size;
+  char family[32];
+  int32_t d_model;
+  int32_t encoder_layers;
+  int32_t decoder_layers;
+  int32_t encoder_heads;
+  int32_t decoder_heads;
+  int32_t encoder_head_size;
+  int32_t decoder_head_size;
+  int32_t encoder_d_ff;
+  int32_t decoder_d_ff;
+  int32_t source_vocabulary;
+  int32_t target_vocabulary;
+  int32_t max_positions;
+  int32_t norm;
+  int32_t norm_position;
+  int32_t final_norm;
+  int32_t embedding_norm;
+  int32_t activation;
+  int32_t gated;
+  int32_t position;
+  int32_t position_offset;
+  int32_t relative_buckets;
+  int32_t relative_distance;
+  int32_t relative_layers;
+  int32_t attention_bias;
+  int32_t feed_forward_bias;
+  int32_t logits_bias;
+  int32_t shared_embedding;
+  int32_t tied_logits;
+  float embedding_scale;
+  float attention_scale;
+  float logits_scale;
+  float epsilon;
+  int32_t pad_id;
+  int32_t bos_id;
+  int32_t eos_id;
+  int32_t unk_id;
+  int32_t decoder_start_id;
+} tsr_transformer_config;
+typedef struct tsr_model tsr_model;
+tsr_status tsr_model_open(const char *folder, tsr_model **model);
+void tsr_model_close(tsr_model *model);
+const tsr_transformer_config *tsr_model_config(const tsr_model *model);
+tsr_status tsr_model_check_weights(const tsr_model *model);
+typedef struct tsr_transformer tsr_transformer;
+typedef struct tsr_token {
+  int32_t sentence;
+  int32_t hypothesis;
+  int32_t step;
+  int32_t id;
+  int32_t is_last;
+} tsr_token;
+typedef int32_t (*tsr_token_fn)(void *user, const tsr_token *token);
+typedef struct tsr_generate_options {
+  uint32_t struct_size;
+  int32_t search;
+  int32_t beam;
+  int32_t n_best;
+  int32_t scores;
+  int32_t max_length;
+  int32_t min_length;
+  float length_penalty;
+  int32_t length_kind;
+  float word_penalty;
+  float max_length_factor;
+  int32_t early_stopping;
+  float patience;
+  int32_t decoder_start_id;
+  int32_t forced_bos_id;
+  int32_t forced_eos_id;
+  int32_t n_eos;
+  int32_t n_suppressed;
+  int32_t n_begin_suppressed;
+  int32_t n_words;
+  const int32_t *eos;
+  const int32_t *suppressed;
+  const int32_t *begin_suppressed;
+  const int32_t *words;
+  int32_t no_repeat_ngram;
+  int32_t encoder_no_repeat_ngram;
+  float repetition_penalty;
+  float encoder_repetition_penalty;
+  int32_t renormalize;
+  int32_t sample;
+  float temperature;
+  int32_t top_k;
+  float top_p;
+  int32_t alternatives;
+  uint64_t seed;
+  int64_t first_sentence;
+  const int32_t *const *prefix;
+  const int32_t *prefix_lengths;
+  int32_t attention;
+  int32_t attention_layer;
+  float coverage_penalty;
+  const struct tsr_shortlist *shortlist;
+  tsr_token_fn token;
+  void *token_user;
+  int32_t partial;
+  int32_t steps_per_submit;
+  uint32_t attention_heads;
+  int32_t reserved;
+} tsr_generate_options;
+tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options);
+tsr_status tsr_generate_check(const tsr_model *model, const tsr_generate_options *options);
+typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
+typedef struct tsr_score_options {
+  uint32_t struct_size;
+  int32_t n_batch;
+  float length_penalty;
+  const int32_t *decoder_start_id;
+} tsr_score_options;
+typedef struct tsr_target_score {
+  double sum;
+  double score;
+  int32_t n_tokens;
+  float *tokens;
+} tsr_target_score;
+typedef struct tsr_scores {
+  int32_t n_sentences;
+  tsr_target_score *targets;
+} tsr_scores;
+tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source, const int32_t
+    *source_lengths, const int32_t *const *target, const int32_t *target_lengths, const tsr_score_options *options,
+    tsr_progress_fn progress, void *user, tsr_scores *scores);
+void tsr_scores_finish(tsr_scores *scores);
+enum {
+  TSR_INSPECT_HIDDEN = 1,
+  TSR_INSPECT_SELF_ATTENTION = 2,
+  TSR_INSPECT_CROSS_ATTENTION = 4,
+  TSR_INSPECT_LAYERS = 8,
+  TSR_INSPECT_NORMS = 16,
+  TSR_INSPECT_SUMS = 32,
+};
+typedef struct tsr_inspected {
+  const char *name;
+  tsr_shape shape;
+  const float *values;
+} tsr_inspected;
+typedef struct tsr_inspection {
+  int32_t n;
+  tsr_inspected *tensors;
+} tsr_inspection;
+tsr_status tsr_transformer_inspect(tsr_transformer *transformer, int32_t what, int32_t n_batch, int32_t n_source,
+    const int32_t *source, const int32_t *source_lengths, int32_t n_target, const int32_t *target, tsr_inspection
+    *inspection);
+void tsr_inspection_finish(tsr_inspection *inspection);
+const tsr_inspected *tsr_inspection_find(const tsr_inspection *inspection, const char *name);
+typedef struct tsr_tokenizer tsr_tokenizer;
+enum {
+  TSR_SIDE_SOURCE = 0,
+  TSR_SIDE_TARGET = 1,
+};
+tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer);
+void tsr_tokenizer_close(tsr_tokenizer *tokenizer);
+typedef struct tsr_tokenizer_info {
+  int32_t source_vocabulary;
+  int32_t target_vocabulary;
+  int32_t is_joint;
+  int32_t source_pad_id;
+  int32_t target_pad_id;
+  int32_t eos_id;
+  int32_t unk_id;
+  int32_t forced_bos_id;
+  int32_t decoder_start_id;
+} tsr_tokenizer_info;
+tsr_status tsr_tokenizer_get_info_sized(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info, size_t size);
+int32_t tsr_tokenizer_n_languages(const tsr_tokenizer *tokenizer);
+const char *tsr_tokenizer_language(const tsr_tokenizer *tokenizer, int32_t index);
+tsr_status tsr_tokenizer_set_languages(tsr_tokenizer *tokenizer, const char *source, const char *target);
+tsr_status tsr_tokenizer_encode(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids, int32_t
+    *n_ids);
+tsr_status tsr_tokenizer_encode_target(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
+    int32_t *n_ids);
+tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n_ids,
+    char **text);
+const char *tsr_tokenizer_token(const tsr_tokenizer *tokenizer, int32_t side, int32_t id);
+enum {
+  TSR_LONG_CUT = 0,
+  TSR_LONG_SPLIT = 1,
+  TSR_LONG_ERROR = 2,
+};
+void tsr_free(void *memory);
+typedef struct tsr_shortlist tsr_shortlist;
+typedef struct tsr_translator tsr_translator;
+typedef struct tsr_translator_options {
+  uint32_t struct_size;
+  int32_t n_devices;
+  const char *const *devices;
+  tsr_runtime *runtime;
+  tsr_dtype weights;
+  int32_t strict;
+  int32_t batch;
+  int32_t workers;
+  int32_t queue;
+  int32_t static_batches;
+  int32_t alignment_layer;
+  int32_t profile;
+  tsr_progress_fn progress;
+  void *progress_user;
+  uint32_t alignment_heads;
+  int32_t reserved;
+} tsr_translator_options;
+tsr_status tsr_translator_create(const tsr_model *model, const tsr_tokenizer *tokenizer, const tsr_translator_options
+    *options, tsr_translator **translator);
+void tsr_translator_close(tsr_translator *translator);
+typedef tsr_status (*tsr_translator_use_fn)(void *user, tsr_transformer *transformer);
+tsr_status tsr_translator_use(tsr_translator *translator, int32_t device, tsr_translator_use_fn use, void *user);
+typedef void (*tsr_translation_piece_fn)(void *user, uint64_t ticket, const char *text, size_t size);
+typedef struct tsr_translation_request {
+  uint32_t struct_size;
+  int32_t long_input;
+  const char *text;
+  uint64_t text_size;
+  const char *source_language;
+  const char *target_language;
+  const char *prefix;
+  const tsr_generate_options *search;
+  int64_t number;
+  double timeout;
+  int32_t max_source;
+  int32_t spans;
+  int32_t alignment;
+  int32_t replace_unknown;
+  tsr_translation_piece_fn piece;
+  void *piece_user;
+  uint64_t prefix_size;
+} tsr_translation_request;
+typedef struct tsr_text_span {
+  int32_t begin;
+  int32_t end;
+} tsr_text_span;
+typedef struct tsr_translation_hypothesis {
+  char *text;
+  float score;
+  int32_t is_cut;
+  int32_t n_ids;
+  int32_t n_source;
+  int32_t *ids;
+  float *attention;
+  tsr_text_span *spans;
+  int32_t *aligned;
+  int32_t n_parts;
+  int32_t *part_ends;
+  float **part_attention;
+} tsr_translation_hypothesis;
+typedef struct tsr_translation {
+  tsr_status status;
+  int32_t n_hypotheses;
+  char *message;
+  int32_t n_parts;
+  int32_t n_source_tokens;
+  int32_t is_source_cut;
+  int32_t n_restarts;
+  double waiting_seconds;
+  double seconds;
+  tsr_translation_hypothesis **hypotheses;
+  int32_t n_source_ids;
+  int32_t n_source_parts;
+  int32_t *source_ids;
+  tsr_text_span *source_spans;
+  int32_t *part_ends;
+  int32_t is_about_text;
+  int32_t has_more_source;
+} tsr_translation;
+void tsr_translation_free(tsr_translation *translation);
+tsr_status tsr_translator_translate_together(tsr_translator *translator, int32_t n, const tsr_translation_request
+    *requests, const volatile int32_t *stop, tsr_translation **answers);
+typedef void (*tsr_translation_fn)(void *user, uint64_t ticket, const tsr_translation *translation);
+tsr_status tsr_translator_submit(tsr_translator *translator, const tsr_translation_request *request,
+    tsr_translation_fn answer, void *user, uint64_t *ticket);
+void tsr_translator_cancel(tsr_translator *translator, uint64_t ticket);
+typedef struct tsr_translator_device {
+  char name[64];
+  int32_t type;
+  int32_t is_lost;
+  int64_t bytes_in_use;
+} tsr_translator_device;
+tsr_status tsr_translator_get_device_sized(tsr_translator *translator, int32_t index, tsr_translator_device *info,
+    size_t size);
+"""

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices, and scores of corpora."""
+
+import pytest
+
+import tessera
+from conftest import DATA, lines_of
+
+
+def test_devices():
+    found = {device.name: device for device in tessera.devices()}
+    assert found["cpu:0"].type == "CPU" and found["cpu:0"].model
+    assert found["reference:0"].type == "reference"
+    assert "template:0" not in found
+    assert all(isinstance(problem, str) for problem in tessera.problems())
+
+
+def test_evaluate(beams):
+    """The scores that `tessera eval` prints of the same files."""
+    found = tessera.evaluate(beams, lines_of(DATA / "tatoeba" / "test.fr"))
+    assert found.bleu.score == pytest.approx(43.73, abs=0.01)
+    assert found.chrf.score == pytest.approx(60.30, abs=0.01)
+    assert found.bleu.signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+    assert found.bleu.hypothesis_length == 6067 and found.bleu.precisions[0] > found.bleu.precisions[3]
+
+
+def test_evaluate_references():
+    one = tessera.evaluate(["the cat sat on the mat"], ["a cat sat on a mat"])
+    two = tessera.evaluate(["the cat sat on the mat"], [["a cat sat on a mat", "the cat sat on the mat"]])
+    assert two.bleu.score == pytest.approx(100) and one.bleu.score < 100
+    assert "nrefs:2" in two.bleu.signature
+    with pytest.raises(tessera.InvalidArgumentError):
+        tessera.evaluate(["a"], ["a", "b"])
+    assert tessera.evaluate([], []).bleu.score == 0

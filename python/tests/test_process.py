@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals, forks, and the end of Python: each in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import DATA, MODEL, run_python
+
+BEGIN = """
+import os, sys, tessera
+model, texts = sys.argv[1], open(sys.argv[2], encoding="utf-8").read().splitlines()
+"""
+ARGUMENTS = (str(MODEL), str(DATA / "tatoeba" / "test.en"))
+
+INTERRUPTED = BEGIN + """
+import asyncio, itertools
+def forever():
+    while True:
+        yield from texts
+translator = tessera.Translator(model, "cpu")
+work = {
+    "one": lambda: translator.translate(" ".join(texts), beam=16, long_input="split"),
+    "queue": lambda: translator.translate([" ".join(texts)] * 8, beam=16, long_input="split"),
+    "together": lambda: translator.translate(texts * 20, beam=16),
+    "iterator": lambda: [None for _ in translator.translate_iter(forever())],
+    "stream": lambda: [None for _ in range(1000) for _ in translator.stream(" ".join(texts), long_input="split")],
+    "score": lambda: [translator.score(texts, texts) for _ in range(1000)],
+}[sys.argv[3]]
+print("begins", flush=True)
+try:
+    work()
+except KeyboardInterrupt:
+    print("stopped", translator.translate(texts[0]), flush=True)
+"""
+
+
+@pytest.mark.parametrize("what", ["one", "queue", "together", "iterator", "stream", "score"])
+def test_interrupt(what):
+    """Control-C stops what runs, which would take minutes, and the translator goes on."""
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, *ARGUMENTS, what], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=60)
+    assert rest.startswith("stopped C'est vraiment bas."), rest
+    assert process.returncode == 0
+
+
+FORKED = BEGIN + """
+if sys.argv[3] == "used":
+    translator = tessera.Translator(model, "cpu")
+    translator.translate(texts[0])
+pid = os.fork()
+if pid == 0:
+    try:
+        if sys.argv[3] == "used":
+            for work in (lambda: translator.translate("a"), tessera.devices, lambda: tessera.Translator(model)):
+                try:
+                    work()
+                except tessera.ForkError as error:
+                    assert "spawn" in str(error)
+                else:
+                    os._exit(3)
+        else:
+            with tessera.Translator(model, "cpu") as translator:
+                assert translator.translate(texts[0]).text
+    except BaseException as error:
+        print(repr(error), file=sys.stderr)
+        os._exit(4)
+    sys.exit(0)  # the end of Python, too
+_, status = os.waitpid(pid, 0)
+assert status == 0, status
+with tessera.Translator(model, "cpu") as other:
+    print(other.translate(texts[0]))
+"""
+
+
+@pytest.mark.parametrize("what", ["used", "unused"])
+def test_fork(what):
+    """A child of a process that used the library is refused; one that uses it alone is not."""
+    done = run_python(FORKED, *ARGUMENTS, what, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "C'est vraiment bas."
+
+
+def test_end_of_python():
+    """Python ends with texts on their way and translators that nobody closed."""
+    done = run_python(
+        BEGIN
+        + """
+import threading
+translator = tessera.Translator(model, "cpu")
+stream = translator.stream(" ".join(texts), long_input="split")
+print(next(stream) != "")
+threading.Thread(target=lambda: translator.translate(texts * 20, beam=16), daemon=True).start()
+""",
+        *ARGUMENTS,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "True\n"
+
+
+def test_library_not_found():
+    done = run_python("import tessera", env={**os.environ, "TESSERA_LIBRARY": "/nowhere/libtessera.so"})
+    assert done.returncode != 0
+    assert "TESSERA_LIBRARY names it" in done.stderr and "/nowhere" in done.stderr
+
+
+def test_backend_path():
+    """The user's folders come first."""
+    folder = os.path.join(os.path.dirname(os.environ["TESSERA_LIBRARY"]), "..", "backends", "reference")
+    done = run_python(
+        "import tessera; print([d.name for d in tessera.devices()])",
+        env={**os.environ, "TESSERA_BACKEND_PATH": folder},
+    )
+    assert done.stdout == "['reference:0']\n", done.stderr

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel: built, installed where nothing of the tree is, and used. BUILD_ROOT names the build folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from conftest import MODEL, ROOT
+
+USE = """
+import sys, tessera
+print(tessera.__file__)
+with tessera.Translator(sys.argv[1], "cpu") as translator:
+    print(translator.translate("The weather is nice today.", beam=4))
+    print(translator.attention("Hello.").to_html().count("<canvas"))
+print([device.name for device in tessera.devices()][:2], tessera.problems())
+maps = open("/proc/self/maps").read()
+for name in ("libtessera.so.0", "libtessera-backend-cpu.so", "libsentencepiece.so"):
+    paths = {line.split()[-1] for line in maps.splitlines() if name in line}
+    print(len(paths), all(path.startswith(sys.prefix) for path in paths))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    pytest.importorskip("mesonpy")
+    # The sources are copied, for meson-python writes into their folder.
+    tree = tmp_path_factory.mktemp("tree")
+    shutil.copytree(ROOT / "python", tree / "python", ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    (tree / "tools" / "tessera").mkdir(parents=True)
+    shutil.copytree(ROOT / "tools" / "tessera" / "pages", tree / "tools" / "tessera" / "pages")
+    shutil.copy(ROOT / "meson.build", tree)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
+    setting = f"--config-settings=setup-args=-Dbuild={os.environ['BUILD_ROOT']}"
+    subprocess.run([*command, setting, "--wheel-dir", tree / "dist", tree / "python"], check=True)
+    (path,) = (tree / "dist").iterdir()
+    return path
+
+
+def test_name_and_files(wheel):
+    assert wheel.name.endswith("-py3-none-linux_x86_64.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+        names = set(archive.namelist())
+        sources = {f"tessera/{path.name}" for path in (ROOT / "python" / "tessera").glob("*.py")}
+        assert sources | {"tessera/py.typed"} <= names
+        assert {f"tessera/lib/tessera/libtessera-backend-{name}.so" for name in ("cpu", "reference", "vulkan")} <= names
+        (metadata,) = [name for name in names if name.endswith("/WHEEL")]
+        assert b"Tag: py3-none-linux_x86_64" in archive.read(metadata)
+
+
+def test_installed(wheel, tmp_path):
+    command = [sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", tmp_path / "venv"]
+    subprocess.run(command, check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, wheel], check=True)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("TESSERA", "PYTHON"))}
+    done = subprocess.run(
+        [python, "-c", USE, MODEL], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    path, text, canvases, devices, *loaded = done.stdout.splitlines()
+    assert path.startswith(str(tmp_path)) and text == "Il fait beau aujourd'hui."
+    assert int(canvases) > 0
+    assert devices == "['cpu:0', 'reference:0'] []"
+    assert loaded == ["1 True"] * 3

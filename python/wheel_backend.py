@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The build backend: meson-python, and the name of what it made. The package has no extension module, so one wheel
+serves every Python 3; but it holds libraries, so it is one of this platform."""
+
+import base64
+import hashlib
+import pathlib
+import sysconfig
+import zipfile
+
+from mesonpy import *  # noqa: F401,F403 the hooks that stay as they are
+import mesonpy
+
+
+def _record(name, data):
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+    return f"{name},sha256={digest},{len(data)}\n"
+
+
+def _rename(folder, name):
+    """Writes the wheel again with the tag py3-none-PLATFORM."""
+    distribution, version = name.split("-")[:2]
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    tag = f"py3-none-{platform}"
+    renamed = f"{distribution}-{version}-{tag}.whl"
+    old = pathlib.Path(folder, name)
+    new = pathlib.Path(folder, renamed + ".partial")
+    with zipfile.ZipFile(old) as source, zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as target:
+        record = ""
+        for entry in source.infolist():
+            data = source.read(entry)
+            if entry.filename.endswith(".dist-info/RECORD"):
+                record_entry = entry
+                continue
+            if entry.filename.endswith(".dist-info/WHEEL"):
+                lines = [line for line in data.decode().splitlines() if not line.startswith(("Root-Is", "Tag"))]
+                data = ("\n".join(lines + ["Root-Is-Purelib: false", f"Tag: {tag}"]) + "\n").encode()
+            target.writestr(entry, data, zipfile.ZIP_DEFLATED)
+            record += _record(entry.filename, data)
+        record += f"{record_entry.filename},,\n"
+        target.writestr(record_entry, record.encode(), zipfile.ZIP_DEFLATED)
+    old.unlink()
+    new.rename(pathlib.Path(folder, renamed))
+    return renamed
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    name = mesonpy.build_wheel(wheel_directory, config_settings, metadata_directory)
+    return _rename(wheel_directory, name)
