@@ -103,6 +103,7 @@ char *tsr_scorer_signature(const tsr_scorer *scorer, int32_t metric, char *text,
 tsr_status tsr_scorer_bleu(const tsr_scorer *scorer, tsr_bleu *bleu);
 tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf);
 typedef struct tsr_runtime tsr_runtime;
+typedef struct tsr_device tsr_device;
 typedef struct tsr_runtime_options {
   uint32_t struct_size;
   const char *const *plugins;
@@ -127,6 +128,8 @@ typedef struct tsr_problem {
 } tsr_problem;
 int32_t tsr_runtime_problem_count(const tsr_runtime *runtime);
 tsr_status tsr_runtime_problem_sized(const tsr_runtime *runtime, int32_t index, tsr_problem *problem, size_t size);
+tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device);
+void tsr_device_close(tsr_device *device);
 typedef struct tsr_transformer_config {
   uint32_t struct_size;
   char family[32];
@@ -174,6 +177,23 @@ void tsr_model_close(tsr_model *model);
 const tsr_transformer_config *tsr_model_config(const tsr_model *model);
 tsr_status tsr_model_check_weights(const tsr_model *model);
 typedef struct tsr_transformer tsr_transformer;
+typedef struct tsr_transformer_options {
+  uint32_t struct_size;
+  tsr_dtype weights;
+  int32_t strict;
+  int32_t cache;
+  tsr_device *fallback;
+  int32_t workers;
+  int32_t profile;
+} tsr_transformer_options;
+tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, const tsr_transformer_options *options,
+    tsr_transformer **transformer);
+void tsr_transformer_destroy(tsr_transformer *transformer);
+enum {
+  TSR_SEARCH_TRANSFORMERS = 0,
+  TSR_SEARCH_MARIAN = 1,
+  TSR_SEARCH_CTRANSLATE2 = 2,
+};
 typedef struct tsr_token {
   int32_t sentence;
   int32_t hypothesis;
@@ -234,7 +254,23 @@ typedef struct tsr_generate_options {
 } tsr_generate_options;
 tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options);
 tsr_status tsr_generate_check(const tsr_model *model, const tsr_generate_options *options);
+typedef struct tsr_hypothesis {
+  int32_t *ids;
+  int32_t n_ids;
+  float score;
+  int32_t n_source;
+  float *attention;
+} tsr_hypothesis;
+typedef struct tsr_generation {
+  int32_t n_sentences;
+  int32_t n_best;
+  tsr_hypothesis *hypotheses;
+} tsr_generation;
 typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
+tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source, const
+    int32_t *lengths, int32_t n_batch, const tsr_generate_options *options, tsr_progress_fn progress, void *user,
+    tsr_generation *generation);
+void tsr_generation_finish(tsr_generation *generation);
 typedef struct tsr_score_options {
   uint32_t struct_size;
   int32_t n_batch;

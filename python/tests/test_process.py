@@ -96,7 +96,9 @@ def test_end_of_python():
         BEGIN
         + """
 import threading
+from tessera import ctranslate2
 translator = tessera.Translator(model, "cpu")
+other = ctranslate2.Translator(model)
 stream = translator.stream(" ".join(texts), long_input="split")
 print(next(stream) != "")
 threading.Thread(target=lambda: translator.translate(texts * 20, beam=16), daemon=True).start()

@@ -13,6 +13,7 @@ from conftest import MODEL, ROOT
 
 USE = """
 import sys, tessera
+from tessera import ctranslate2
 print(tessera.__file__)
 with tessera.Translator(sys.argv[1], "cpu") as translator:
     print(translator.translate("The weather is nice today.", beam=4))
