@@ -23,8 +23,8 @@ A line of another block must not begin with a program's name: that would be a co
 
 What a page shows of a file by "cat NAME" is written into it, if it is not there.
 
-TESSERA names the program, SOURCE_ROOT and BUILD_ROOT the folders. Commands that name a device which is not here are
-passed over, and told."""
+TESSERA names the program, SOURCE_ROOT and BUILD_ROOT the folders, PYTHON the Python that pages call. Commands that name
+a device which is not here are passed over, and told."""
 
 import os
 import re
@@ -128,6 +128,11 @@ def prepare(folder):
                    f"Libs: -L{BUILD}/core -ltessera\n")
     os.mkdir(os.path.join(folder, "bin"))
     os.symlink(os.environ["TESSERA"], os.path.join(folder, "bin", "tessera"))
+    if "PYTHON" in os.environ:
+        python = os.path.join(folder, "bin", "python3")
+        with open(python, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec "{os.environ["PYTHON"]}" "$@"\n')
+        os.chmod(python, 0o755)
 
 
 def environment(folder):
@@ -137,6 +142,9 @@ def environment(folder):
     result["TESSERA_BACKEND_PATH"] = ":".join(folders)
     result["PKG_CONFIG_PATH"] = folder
     result["LD_LIBRARY_PATH"] = os.path.join(BUILD, "core")
+    result["TESSERA_LIBRARY"] = os.path.join(BUILD, "core", "libtessera.so")
+    result["PYTHONPATH"] = os.path.join(ROOT, "python")
+    result["PYTHONDONTWRITEBYTECODE"] = "1"
     result["GALLIVM_PERF"] = "nopt"
     return result
 
