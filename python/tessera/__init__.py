@@ -31,6 +31,7 @@ from .errors import (
 )
 from .evaluate import Bleu, Chrf, Evaluation, evaluate
 from .options import Options
+from .program import Executable, Masking, Program, Tensor
 from .results import Hypothesis, Translation
 from .translator import Score, Translator
 
@@ -46,6 +47,7 @@ __all__ = [
     "DeviceMemoryError",
     "DtypeError",
     "Evaluation",
+    "Executable",
     "FileError",
     "ForkError",
     "FormatError",
@@ -53,12 +55,15 @@ __all__ = [
     "Hypothesis",
     "InternalError",
     "InvalidArgumentError",
+    "Masking",
     "NoDeviceError",
     "NotFiniteError",
     "Options",
     "PluginError",
+    "Program",
     "Score",
     "ShapeError",
+    "Tensor",
     "TesseraError",
     "Translation",
     "Translator",

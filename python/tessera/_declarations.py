@@ -29,6 +29,18 @@ enum {
   TSR_I32 = 5,
 };
 enum {
+  TSR_ACTIVATION_NONE = 0,
+  TSR_ACTIVATION_RELU = 1,
+  TSR_ACTIVATION_GELU_ERF = 2,
+  TSR_ACTIVATION_GELU_TANH = 3,
+  TSR_ACTIVATION_SILU = 4,
+};
+enum {
+  TSR_BUFFER_DEVICE = 0,
+  TSR_BUFFER_UPLOAD = 1,
+  TSR_BUFFER_READBACK = 2,
+};
+enum {
   TSR_DEVICE_DISCRETE_GPU = 1,
   TSR_DEVICE_INTEGRATED_GPU = 2,
   TSR_DEVICE_CPU = 3,
@@ -61,10 +73,42 @@ typedef struct tsr_device_properties {
 typedef int32_t tsr_status;
 const char *tsr_error_message(void);
 typedef int32_t tsr_dtype;
+size_t tsr_dtype_size(tsr_dtype dtype);
 typedef struct tsr_shape {
   int32_t rank;
   int64_t extent[4];
 } tsr_shape;
+tsr_shape tsr_shape_make(int32_t rank, const int64_t *extent);
+tsr_status tsr_convert(tsr_dtype from_dtype, const void *from, tsr_dtype to_dtype, void *to, int64_t n);
+typedef struct tsr_program tsr_program;
+typedef int32_t tsr_ref;
+tsr_status tsr_program_create(tsr_program **program);
+void tsr_program_destroy(tsr_program *program);
+tsr_status tsr_program_status(const tsr_program *program);
+tsr_ref tsr_constant(tsr_program *program, const char *name, tsr_dtype dtype, tsr_shape shape);
+tsr_ref tsr_input(tsr_program *program, const char *name, tsr_dtype dtype, tsr_shape shape);
+tsr_ref tsr_state(tsr_program *program, const char *name, tsr_dtype dtype, tsr_shape shape);
+tsr_ref tsr_output(tsr_program *program, const char *name, tsr_ref x);
+tsr_ref tsr_reshape(tsr_program *program, tsr_ref x, tsr_shape shape);
+tsr_ref tsr_permute(tsr_program *program, tsr_ref x, const int32_t *order);
+tsr_ref tsr_transpose(tsr_program *program, tsr_ref x, int32_t axis_a, int32_t axis_b);
+tsr_ref tsr_slice(tsr_program *program, tsr_ref x, int32_t axis, int64_t start, int64_t count);
+tsr_ref tsr_expand(tsr_program *program, tsr_ref x, tsr_shape shape);
+int32_t tsr_program_line_count(const tsr_program *program);
+tsr_shape tsr_ref_shape(const tsr_program *program, tsr_ref x);
+tsr_dtype tsr_ref_dtype(const tsr_program *program, tsr_ref x);
+char *tsr_program_print_line(const tsr_program *program, int32_t line, char *text, size_t size);
+typedef struct tsr_line_range {
+  int32_t first;
+  int32_t last;
+} tsr_line_range;
+typedef struct tsr_gradient_options {
+  uint32_t struct_size;
+  int32_t n_recompute;
+  const tsr_line_range *recompute;
+} tsr_gradient_options;
+tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, const tsr_ref *parameters,
+    int32_t n, const tsr_gradient_options *options, tsr_ref *gradients);
 enum {
   TSR_BLEU_ORDER = 4,
   TSR_CHRF_ORDER = 6,
@@ -104,6 +148,8 @@ tsr_status tsr_scorer_bleu(const tsr_scorer *scorer, tsr_bleu *bleu);
 tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf);
 typedef struct tsr_runtime tsr_runtime;
 typedef struct tsr_device tsr_device;
+typedef struct tsr_buffer tsr_buffer;
+typedef struct tsr_executable tsr_executable;
 typedef struct tsr_runtime_options {
   uint32_t struct_size;
   const char *const *plugins;
@@ -130,6 +176,33 @@ int32_t tsr_runtime_problem_count(const tsr_runtime *runtime);
 tsr_status tsr_runtime_problem_sized(const tsr_runtime *runtime, int32_t index, tsr_problem *problem, size_t size);
 tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device);
 void tsr_device_close(tsr_device *device);
+tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage, tsr_buffer **buffer);
+void tsr_buffer_destroy(tsr_buffer *buffer);
+tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, const void *bytes);
+typedef struct tsr_binding {
+  tsr_ref tensor;
+  tsr_buffer *buffer;
+  int64_t offset;
+} tsr_binding;
+typedef struct tsr_compile_options {
+  uint32_t struct_size;
+  int32_t n_bindings;
+  const tsr_binding *bindings;
+  int32_t strict;
+  int32_t keep_all;
+  int32_t profile;
+  tsr_device *fallback;
+  tsr_buffer *arena;
+  tsr_buffer *const *arena_rest;
+  int32_t n_arena_rest;
+  int32_t reserved;
+} tsr_compile_options;
+tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program, const tsr_compile_options *options,
+    tsr_executable **executable);
+void tsr_executable_destroy(tsr_executable *executable);
+tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, const void *bytes, int64_t size);
+tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void *bytes, int64_t size);
+tsr_status tsr_executable_run(tsr_executable *executable);
 typedef struct tsr_transformer_config {
   uint32_t struct_size;
   char family[32];
@@ -313,6 +386,60 @@ tsr_status tsr_transformer_inspect(tsr_transformer *transformer, int32_t what, i
     *inspection);
 void tsr_inspection_finish(tsr_inspection *inspection);
 const tsr_inspected *tsr_inspection_find(const tsr_inspection *inspection, const char *name);
+tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation);
+tsr_ref tsr_matmul_reduced_precision(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t
+    activation);
+tsr_ref tsr_matmul_rounded(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation,
+    tsr_dtype factors);
+tsr_ref tsr_matmul_i8(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha, int32_t
+    activation);
+tsr_ref tsr_softmax(tsr_program *p, tsr_ref x, tsr_ref mask);
+tsr_ref tsr_log_softmax(tsr_program *p, tsr_ref x);
+tsr_ref tsr_layernorm(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon);
+tsr_ref tsr_layernorm_std(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon);
+tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsilon);
+typedef struct tsr_masking {
+  tsr_ref additive;
+  tsr_ref lengths;
+  tsr_ref position;
+  tsr_ref relative;
+  int32_t causal;
+  int32_t bidirectional;
+  int32_t max_distance;
+  int32_t clamped;
+} tsr_masking;
+tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
+typedef struct tsr_attention_args {
+  tsr_ref q, k, v;
+  tsr_ref rows;
+  tsr_masking masking;
+  float alpha;
+  tsr_ref *weights;
+  tsr_ref seed;
+  float rate;
+  int32_t stream;
+  tsr_ref *lse;
+  int32_t reduced_precision;
+} tsr_attention_args;
+tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args);
+tsr_ref tsr_add(tsr_program *p, tsr_ref a, tsr_ref b);
+tsr_ref tsr_mul(tsr_program *p, tsr_ref a, tsr_ref b);
+tsr_ref tsr_relu(tsr_program *p, tsr_ref x);
+tsr_ref tsr_gelu(tsr_program *p, tsr_ref x, int32_t activation);
+tsr_ref tsr_silu(tsr_program *p, tsr_ref x);
+tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha);
+tsr_ref tsr_embedding_i8(tsr_program *p, tsr_ref table, tsr_ref scales, tsr_ref ids, float alpha);
+tsr_ref tsr_copy(tsr_program *p, tsr_ref x, tsr_dtype dtype);
+tsr_ref tsr_append(tsr_program *p, tsr_ref state, tsr_ref x, tsr_ref position);
+tsr_ref tsr_update(tsr_program *p, tsr_ref state, tsr_ref x);
+tsr_ref tsr_gather(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis);
+tsr_ref tsr_topk(tsr_program *p, tsr_ref x, int32_t k, tsr_ref *indices);
+tsr_ref tsr_reduce_sum(tsr_program *p, tsr_ref x, int32_t axes);
+tsr_ref tsr_concat(tsr_program *p, const tsr_ref *x, int32_t n, int32_t axis);
+tsr_ref tsr_scatter_add(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis, int64_t extent, float alpha);
+tsr_ref tsr_sum_of_squares(tsr_program *p, tsr_ref x, tsr_ref plus);
+tsr_ref tsr_dropout(tsr_program *p, tsr_ref x, tsr_ref seed, float rate, int32_t stream);
+tsr_ref tsr_cross_entropy(tsr_program *p, tsr_ref logits, tsr_ref labels, float smoothing, tsr_ref *lse);
 typedef struct tsr_tokenizer tsr_tokenizer;
 enum {
   TSR_SIDE_SOURCE = 0,

@@ -32,7 +32,7 @@ class Closable:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Gives up what is not done yet, and frees the model. Does nothing a second time."""
+        """Gives up what is not done yet, and frees everything. Does nothing a second time."""
         with self._lock:
             if self._is_closed:
                 return
@@ -64,7 +64,7 @@ class Closable:
         _native.check_process()
         with self._lock:
             if self._is_closed:
-                raise ValueError("the translator is closed")
+                raise ValueError(f"the {type(self).__name__.lower()} is closed")
             self._n_calls += 1
             key = next(_keys)
             if stop:
