@@ -359,8 +359,7 @@ def test_closed(english):
 
 @pytest.mark.parametrize("n", [200, 1000])
 def test_closed_by_another_thread(english, n):
-    """What is under way is given up, and nothing hangs."""
-    opened = tessera.Translator(MODEL, "cpu")
+    """What is under way is given up, and nothing hangs. On a busy machine it may have ended before the close."""
     outcome = []
 
     def work():
@@ -369,13 +368,18 @@ def test_closed_by_another_thread(english, n):
         except (tessera.CancelledError, ValueError) as error:
             outcome.append(error)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    while not opened._n_calls and not outcome and thread.is_alive():
-        time.sleep(0.001)
-    opened.close()
-    thread.join(60)
-    assert not thread.is_alive() and isinstance(outcome[0], Exception)
+    for _ in range(20):
+        opened = tessera.Translator(MODEL, "cpu")
+        thread = threading.Thread(target=work)
+        thread.start()
+        while not opened._n_calls and not outcome and thread.is_alive():
+            time.sleep(0.001)
+        opened.close()
+        thread.join(60)
+        assert not thread.is_alive()
+        if isinstance(outcome.pop(), Exception):
+            return
+    pytest.fail("all calls ended before the close")
 
 
 def test_dropped(english):
