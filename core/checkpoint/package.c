@@ -248,13 +248,14 @@ tsr_status tsr_package_config(const tsr_package *package, int place, const char 
   return status;
 }
 
-/* TSR_ERR_FORMAT if the file is there and is no model.bin. */
+/* TSR_ERR_FORMAT if the file is no model.bin. */
 static tsr_status check_weights(const char *path)
 {
   unsigned char head[HEAD];
-  if (!tsr_path_exists(path)) {
-    return TSR_OK; /* who opens it says so */
-  }
+  struct stat info;
+  int descriptor = -1;
+  TSR_TRY(tsr_file_open(path, &descriptor, &info));
+  close(descriptor);
   const size_t size = read_head(path, head, sizeof head);
   TSR_TRY(tsr_container_refuse_pointer(path, head, size));
   return tsr_ctranslate2_check(path, head, size);

@@ -102,6 +102,8 @@ for file in model.bin config.json shared_vocabulary.json; do
   told 3 "$copy/$file: the file is empty"
   rm "$copy/$file"
   told 3 "$copy/" "$file"
+  mkdir "$copy/$file"
+  told 3 "$copy/$file: expected a file, found a folder"
 done
 ctranslate2
 head -c 30000 "$SOURCE_ROOT/tests/data/ctranslate2/tiny-opennmt-py-int8/model.bin" >"$copy/model.bin"
