@@ -16,9 +16,9 @@ in_root()
 # leave_root ROOT: nothing is mounted in it afterwards.
 leave_root()
 {
-  for name in opt dev/shm dev/pts dev proc; do
-    if mountpoint -q "$1/$name"; then
-      umount "$1/$name"
+  for mounted in opt dev/shm dev/pts dev proc; do
+    if mountpoint -q "$1/$mounted"; then
+      umount "$1/$mounted"
     fi
   done
 }
@@ -46,7 +46,7 @@ make_root()
   fi
   cp /etc/resolv.conf "$2/etc/resolv.conf"
   mount -t proc proc "$2/proc"
-  for name in dev dev/pts dev/shm; do
-    mount --bind "/$name" "$2/$name"
+  for mounted in dev dev/pts dev/shm; do
+    mount --bind "/$mounted" "$2/$mounted"
   done
 }
