@@ -88,6 +88,8 @@ template)
   esac
   ;;
 options)
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
   chosen=$("$program" check --list --ops 'relu,sil*,' | sed 's/(.*//' | sort -u | tr '\n' ' ')
   if [ "$chosen" != 'relu silu ' ]; then
     echo "--ops 'relu,sil*,' takes $chosen"
@@ -152,6 +154,33 @@ options)
   esac
   if "$program" check --devices reference --seed 5 --case "$name"; then
     echo "a case was drawn without --random"
+    exit 1
+  fi
+  # a run that has time enough takes each case once, drawn ones too; one that has none says what it left
+  "$program" check --list --ops softmax,adam --random 2 --seed 5 | LC_ALL=C sort >"$work/all"
+  "$program" check --devices reference --ops softmax,adam --random 2 --seed 5 --minutes 9 --json --verbose \
+    >"$work/lines"
+  sed -n 's/^{"case": *"\([^"]*\)".*/\1/p' "$work/lines" | LC_ALL=C sort >"$work/taken"
+  if ! cmp -s "$work/all" "$work/taken"; then
+    echo "check --minutes 9: other cases than check --list"
+    diff "$work/all" "$work/taken" | head
+    exit 1
+  fi
+  case $(tail -n 1 "$work/lines") in
+  '{"cases":'*',"failed":0,"unsupported":0,'*'"not_reached":0,'*'"softmax":{"cases":'*'"error_of_bound":'*) ;;
+  *)
+    tail -n 1 "$work/lines"
+    exit 1
+    ;;
+  esac
+  summary=$("$program" check --devices reference --minutes 0.001)
+  printf '%s\n' "$summary"
+  case $summary in
+  *' cases were not reached in 0.001 minutes') ;;
+  *) exit 1 ;;
+  esac
+  if "$program" check --devices reference --ops softmax --minutes 1 --share 2; then
+    echo "--minutes and --share were taken together"
     exit 1
   fi
   "$program" check --mode perf --devices reference --ops reduce_sum

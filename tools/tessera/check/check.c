@@ -40,23 +40,71 @@ int check_is_drawn(const check_session *s, const check_case *test)
   return test - s->table.test >= s->table.fixed;
 }
 
-/* 1 if the case is one of those that --share leaves, on all devices and in all variants. */
-static int is_left(const check_session *s, const check_case *test, const tsr_program *program)
+static int is_in_rounds(const check_session *s)
 {
-  int chosen = check_is_drawn(s, test) ||
-               test->key % (uint64_t)s->request.share == (uint64_t)(s->request.part % s->request.share);
-
-  for (int32_t i = 0; i < s->n_subjects && !chosen; i++) {
-    chosen = check_coverage_adds(&s->subjects[i].coverage, program);
-  }
-  return chosen;
+  return s->request.minutes > 0.0;
 }
 
-/* 1 if no share leaves it out on this device, in the variant that is forced. */
-static int is_kept(const check_session *s, const check_subject *device, const check_case *test)
+static int adds_something(const check_session *s, const tsr_program *program)
+{
+  int adds = 0;
+
+  for (int32_t i = 0; i < s->n_subjects && !adds; i++) {
+    adds = check_coverage_adds(&s->subjects[i].coverage, program);
+  }
+  return adds;
+}
+
+/* 1 if the case is one of those that --share leaves, or that are this round's, on all devices and in all variants. */
+static int is_left(const check_session *s, const check_case *test, const tsr_program *program)
+{
+  if (!is_in_rounds(s)) {
+    return check_is_drawn(s, test) ||
+           test->key % (uint64_t)s->request.share == (uint64_t)(s->request.part % s->request.share) ||
+           adds_something(s, program);
+  }
+  switch (s->rounds.now) {
+  case CHECK_ROUND_NEW:
+    return adds_something(s, program);
+  case CHECK_ROUND_LARGEST:
+    return 0;
+  default:
+    return 1; /* may_be_next */
+  }
+}
+
+/* 1 if the case is the largest of a kernel on this device, in the variant that is forced. */
+static int is_largest(const check_session *s, const check_subject *device, const check_case *test)
 {
   return !check_is_drawn(s, test) &&
          check_largest_keeps(&device->largest, (int32_t)(test - s->table.test), device->variant);
+}
+
+/* 1 if the case is to be run on this device, in the variant that is forced. left: what is_left says. */
+static int is_next(const check_session *s, const check_subject *device, const check_case *test, int left)
+{
+  if (is_in_rounds(s) && s->rounds.now >= CHECK_ROUND_PARTS) {
+    return !is_largest(s, device, test); /* those were run already */
+  }
+  return left || ((!is_in_rounds(s) || s->rounds.now == CHECK_ROUND_LARGEST) && is_largest(s, device, test));
+}
+
+/* 0 if this round leaves the case out, as can be told without its program. */
+static int may_be_next(const check_session *s, const check_case *test)
+{
+  if (!is_in_rounds(s)) {
+    return 1;
+  }
+  if (s->rounds.done[test - s->table.test]) {
+    return 0;
+  }
+  return s->rounds.now < CHECK_ROUND_PARTS ? !check_is_drawn(s, test)
+                                           : test->key % CHECK_PARTS == (uint64_t)(s->rounds.now - CHECK_ROUND_PARTS);
+}
+
+static int time_is_over(const check_session *s)
+{
+  return is_in_rounds(s) && tsr_cli_seconds() - s->rounds.start >= 60.0 * s->request.minutes;
 }
 
 static int32_t count_selected(const check_session *s)
@@ -122,8 +170,8 @@ static int add_subject(check_session *s, const char *name)
     if (!code && !added->taken) {
       code = tsr_cli_no_memory();
     }
-    if (!code && s->request.share > 1) {
-      const check_share share = {s->request.share, s->request.part};
+    if (!code && (s->request.share > 1 || is_in_rounds(s))) {
+      const check_share share = {is_in_rounds(s) ? INT32_MAX : s->request.share, s->request.part};
       code = check_largest_find(&added->largest, &s->table, &share, added->device.device, s->request.variant);
     }
   }
@@ -205,6 +253,7 @@ static int conclude(check_session *s, check_subject *device, const check_case *t
   const int excused = result->verdict == CHECK_UNSUPPORTED && check_coverage_excuses(&device->coverage, program);
 
   device->cases++;
+  device->drawn += check_is_drawn(s, test);
   device->failed += result->verdict == CHECK_FAILED;
   device->unsupported += result->verdict == CHECK_UNSUPPORTED;
   device->unexcused += result->verdict == CHECK_UNSUPPORTED && !excused;
@@ -212,7 +261,10 @@ static int conclude(check_session *s, check_subject *device, const check_case *t
     check_coverage_note(&device->coverage, program);
     device->executed[test->op]++;
   }
-  device->worst[test->op] = fmax(device->worst[test->op], result->worst);
+  if (result->worst > device->worst[test->op]) {
+    device->worst[test->op] = result->worst;
+    device->worst_case[test->op] = test->name;
+  }
   device->nmse[test->op] = fmax(device->nmse[test->op], result->nmse);
   device->free_elements[test->op] += result->free;
   return check_report(s, device, test, result, excused);
@@ -231,7 +283,7 @@ static int try_case(check_session *s, check_subject *device, const check_case *t
   for (device->variant = variants > 0; device->variant <= variants && !code; device->variant++) {
     if (device->variant > 0) {
       if (!check_wants_variant(s->request.variant, device->device.device, device->variant) ||
-          !(left || is_kept(s, device, test))) {
+          !is_next(s, device, test, left)) {
         continue;
       }
       code = tsr_cli_fail(tsr_device_force_variant(device->device.device, device->variant));
@@ -239,7 +291,7 @@ static int try_case(check_session *s, check_subject *device, const check_case *t
         continue;
       }
       device->taken[device->variant]++;
-    } else if (!left && !is_kept(s, device, test)) {
+    } else if (!is_next(s, device, test, left)) {
       continue;
     }
     if (check_device_supports(&device->device, program, &result) && s->request.mode != MODE_SUPPORT) {
@@ -272,6 +324,9 @@ static int test_case(check_session *s, const check_case *test)
   const int left = is_left(s, test, build.program);
   if (left) {
     check_coverage_note(&s->offered, build.program);
+  }
+  if (left && is_in_rounds(s)) {
+    s->rounds.done[test - s->table.test] = 1;
   }
   for (int32_t i = 0; i < s->n_subjects && !code; i++) {
     code = try_case(s, &s->subjects[i], test, build.program, left, &oracle);
@@ -344,6 +399,42 @@ static void keep_memory(void)
 #endif
 }
 
+/* All cases once, or those of one round after the other until the time is over. *done counts those that were begun. */
+static int run_round(check_session *s, int32_t total, int32_t *done, tsr_cli_table *table)
+{
+  int code = TSR_EXIT_OK;
+
+  for (int32_t i = 0; i < s->table.count && !code && !time_is_over(s); i++) {
+    const check_case *test = &s->table.test[i];
+    if (!selected(&s->request, test) || !may_be_next(s, test)) {
+      continue;
+    }
+    tsr_cli_progress_update(&s->progress, *done, total);
+    code = s->request.mode == MODE_PERF ? measure_case(s, test, table) : test_case(s, test);
+    *done += is_in_rounds(s) ? s->rounds.done[i] : 1;
+  }
+  return code;
+}
+
+static int run_rounds(check_session *s, int32_t total, tsr_cli_table *table)
+{
+  int32_t done = 0;
+  int code = TSR_EXIT_OK;
+
+  if (!is_in_rounds(s)) {
+    return run_round(s, total, &done, table);
+  }
+  s->rounds.done = calloc((size_t)s->table.count + 1, 1);
+  if (!s->rounds.done) {
+    return tsr_cli_no_memory();
+  }
+  for (; s->rounds.now < CHECK_ROUND_PARTS + CHECK_PARTS && !code && !time_is_over(s); s->rounds.now++) {
+    code = run_round(s, total, &done, table);
+  }
+  s->rounds.not_reached = total - done;
+  return code;
+}
+
 static int run_cases(check_session *s)
 {
   static const char *const columns[] = {
@@ -351,7 +442,6 @@ static int run_cases(check_session *s)
   const int32_t total = count_selected(s);
   const int timed = s->request.mode == MODE_PERF;
   tsr_cli_table table;
-  int32_t done = 0;
   int code = TSR_EXIT_OK;
 
   if (total == 0) {
@@ -369,18 +459,7 @@ static int run_cases(check_session *s)
     printf(s->request.share > 1 ? ", one of %lld\n" : "\n", (long long)s->request.share);
   }
   tsr_cli_progress_start(&s->progress, "checking");
-  for (int32_t i = 0; i < s->table.count && !code; i++) {
-    const check_case *test = &s->table.test[i];
-    if (!selected(&s->request, test)) {
-      continue;
-    }
-    tsr_cli_progress_update(&s->progress, done++, total);
-    if (timed) {
-      code = measure_case(s, test, &table);
-    } else {
-      code = test_case(s, test);
-    }
-  }
+  code = run_rounds(s, total, &table);
   tsr_cli_progress_clear(&s->progress);
   if (timed && !s->request.as_json && !code) {
     code = tsr_cli_table_print(&table, stdout);
@@ -397,6 +476,7 @@ static void finish(void *opaque)
     finish_subject(&s->subjects[i]);
   }
   free(s->subjects);
+  free(s->rounds.done);
   check_device_finish(&s->reference);
   check_coverage_finish(&s->offered);
   check_table_finish(&s->table);
@@ -418,6 +498,7 @@ static int run(void *opaque)
   check_session *s = opaque;
   int code = tsr_cli_fail(check_table_create(&s->table));
 
+  s->rounds.start = tsr_cli_seconds();
   if (s->request.random_seed == 0) {
     s->request.random_seed = s->request.seed;
   }
@@ -459,6 +540,9 @@ static int check(void *opaque)
   if (r->random > 0 && r->mode == MODE_PERF) {
     return tsr_cli_usage("check", "--random does not go with --mode perf");
   }
+  if (r->minutes > 0.0 && (r->mode != MODE_TEST || r->share > 1)) {
+    return tsr_cli_usage("check", "--minutes goes neither with --share nor with another mode than test");
+  }
   return TSR_EXIT_OK;
 }
 
@@ -493,6 +577,11 @@ static const tsr_option rows[] = {
          "did not execute yet (--mode coverage asks for no less), and of those of a real model's size one of N / 48"},
     {"part", "K", TSR_OPTION_INTEGER, FIELD(part), 0, INT32_MAX, .preset = "0",
      .help = "which of these N, from 0: runs with other parts have other cases"},
+    {"minutes", "M", TSR_OPTION_NUMBER, FIELD(minutes), 0.001, 10000,
+     .help = "stop after so long and tell how many cases were not reached. The order is another one then: first cases "
+             "that execute something new, then the largest of each kernel, then the others in 64 parts, so that what "
+             "there is time for is a fair part of all",
+     .otherwise = "no limit"},
     {"seed", "N", TSR_OPTION_INTEGER, FIELD(seed), 0, (double)INT64_MAX, .preset = "1",
      .help = "where the operands' random numbers start"},
     {"random", "N", TSR_OPTION_INTEGER, FIELD(random), 0, 1000,
@@ -516,8 +605,10 @@ static const tsr_option rows[] = {
     {"verbose", NULL, TSR_OPTION_FLAG, FIELD(verbose), .low = 1,
      .help = "print each case, and the largest error per operator as a share of its bound"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1,
-     .help = "print JSON, one object a line; the last is {\"cases\":N,\"failed\":N,\"unsupported\":N,\"coverage\":F}, "
-             "summed over the devices; F is the smallest device's, 0 to 1"},
+     .help =
+         "print JSON, one object a line; the last is {\"cases\":N,\"failed\":N,\"unsupported\":N,\"coverage\":F,"
+         "\"not_reached\":N,\"devices\":[..]}, summed over the devices; F is the smallest device's, 0 to 1; each of "
+         "`devices` has its own numbers, those of its operators, and of its variants"},
     {NULL},
 };
 

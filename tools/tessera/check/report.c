@@ -120,11 +120,46 @@ static void print_variants(const check_session *s, const check_subject *device)
   }
 }
 
+/* Of each operator that was executed; that of whole programs is called "programs". NULL: no memory. */
+static json_t *operators_json(const check_subject *device)
+{
+  json_t *operators = json_object();
+
+  for (int32_t op = 0; op < TSR_OP_COUNT; op++) {
+    if (device->executed[op]) {
+      json_object_set_new(operators, op ? tsr_op_describe(op)->name : "programs",
+                          json_pack("{s:i, s:o, s:s?, s:o, s:I}", "cases", (int)device->executed[op], "error_of_bound",
+                                    tsr_cli_json_real(device->worst[op]), "worst_case", device->worst_case[op], "nmse",
+                                    tsr_cli_json_real(device->nmse[op]), "without_bound",
+                                    (json_int_t)device->free_elements[op]));
+    }
+  }
+  return operators;
+}
+
+/* One device's part of the last line. */
+static json_t *subject_json(const check_session *s, const check_subject *device)
+{
+  json_t *variants = json_object();
+
+  for (int32_t variant = 1; variant <= tsr_device_variant_count(device->device.device); variant++) {
+    if (s->request.variant && check_wants_variant(s->request.variant, device->device.device, variant)) {
+      json_object_set_new(variants, tsr_device_variant_name(device->device.device, variant),
+                          json_integer(device->taken[variant]));
+    }
+  }
+  return json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:o, s:o}", "device", device->name, "cases", (int)device->cases,
+                   "drawn", (int)device->drawn, "failed", (int)device->failed, "unsupported", (int)device->unsupported,
+                   "coverage", check_coverage_fraction(&device->coverage), "operators", operators_json(device),
+                   "variants", variants);
+}
+
 /* The last lines, and the exit code. */
 int check_summarise(check_session *s)
 {
   int32_t cases = 0, failed = 0, unsupported = 0, holes = 0, uncovered = 0;
   double coverage = 1.0;
+  json_t *devices = json_array();
   int code = TSR_EXIT_OK;
 
   tsr_cli_progress_clear(&s->progress);
@@ -145,6 +180,7 @@ int check_summarise(check_session *s)
       print_variants(s, device);
     }
     if (s->request.as_json) {
+      json_array_append_new(devices, subject_json(s, device));
       continue;
     }
     if (s->request.mode == MODE_SUPPORT || s->request.mode == MODE_COVERAGE) {
@@ -164,17 +200,23 @@ int check_summarise(check_session *s)
            (int)device->unsupported, 100.0 * fraction, (int)device->coverage.count);
   }
   /* an operator without a case is a hole in the table, whatever the device; seen only when all cases are selected */
-  for (int32_t i = 0; i < s->offered.count && !s->request.only && s->request.mode != MODE_PERF; i++) {
+  const int complete = !s->request.only && s->request.mode != MODE_PERF && s->rounds.not_reached == 0;
+  for (int32_t i = 0; i < s->offered.count && complete; i++) {
     if (!s->offered.item[i].seen) {
       tsr_cli_error("check: no case for %s; add one to tests/conformance", s->offered.item[i].name);
       holes++;
     }
   }
+  if (s->rounds.not_reached > 0 && !s->request.as_json) {
+    printf("%d cases were not reached in %g minutes\n", (int)s->rounds.not_reached, s->request.minutes);
+  }
   if (s->request.as_json && !code) {
-    code = tsr_cli_json_print(json_pack("{s:i, s:i, s:i, s:f}", "cases", (int)cases, "failed", (int)failed,
-                                        "unsupported", (int)unsupported, "coverage", coverage),
+    code = tsr_cli_json_print(json_pack("{s:i, s:i, s:i, s:f, s:i, s:O}", "cases", (int)cases, "failed", (int)failed,
+                                        "unsupported", (int)unsupported, "coverage", coverage, "not_reached",
+                                        (int)s->rounds.not_reached, "devices", devices),
                               JSON_COMPACT | JSON_REAL_PRECISION(6));
   }
+  json_decref(devices);
   if (!code && (failed || holes || uncovered)) {
     code = TSR_EXIT_MISMATCH;
   }

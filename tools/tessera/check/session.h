@@ -25,6 +25,7 @@ typedef struct check_request {
   int64_t share;       /* one of so many */
   int64_t part;        /* which of them, from 0 */
   int64_t random;      /* what the drawn cases of each family cost, in millions */
+  double minutes;      /* --minutes; 0: no limit */
   int32_t mode;
   int list, verbose, as_json;
 } check_request;
@@ -40,10 +41,22 @@ typedef struct check_subject {
   check_largest largest;          /* what no share leaves out */
   int32_t unexcused;              /* of the unsupported: without an exception in them */
   int32_t executed[TSR_OP_COUNT]; /* cases; [0]: programs */
+  int32_t drawn;                  /* of the cases: not of the table */
   double worst[TSR_OP_COUNT];     /* error / bound */
+  const char *worst_case[TSR_OP_COUNT];
   double nmse[TSR_OP_COUNT];
   int64_t free_elements[TSR_OP_COUNT];
 } check_subject;
+
+/* With --minutes, the table is gone through in rounds, so that what there is time for is a fair part of all of it:
+ * first the cases that execute something new, then the largest of each kernel, then the others in parts. */
+enum { CHECK_ROUND_NEW, CHECK_ROUND_LARGEST, CHECK_ROUND_PARTS, CHECK_PARTS = 64 };
+typedef struct check_rounds {
+  unsigned char *done; /* [cases] 1: no round takes the case again; NULL without --minutes */
+  int32_t now;
+  int32_t not_reached; /* cases, when the time was over */
+  double start;        /* by tsr_cli_seconds */
+} check_rounds;
 
 typedef struct check_session {
   check_request request;
@@ -53,6 +66,7 @@ typedef struct check_session {
   check_coverage offered; /* what the cases contain, whatever devices support */
   check_subject *subjects;
   int32_t n_subjects;
+  check_rounds rounds;
   tsr_cli_progress progress;
 } check_session;
 
