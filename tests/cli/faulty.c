@@ -3,6 +3,7 @@
  * The reference with a fault, which the environment names:
  *   FAULTY_LINE=LABEL    products of that label give NaN
  *   FAULTY_TOKEN=ID      an element of that row of each embedding becomes NaN on the device, after it was written
+ *   FAULTY_END=HOW       the device is "lost" when a program is compiled, or the process ends: "crash"
  */
 #include <math.h>
 #include <stdlib.h>
@@ -27,11 +28,19 @@ static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args,
 {
   const char *label = getenv("FAULTY_LINE");
   const char *token = getenv("FAULTY_TOKEN");
+  const char *end = getenv("FAULTY_END");
   size_t size = (size_t)args->program->n_lines * args->program->line_size;
   tsr_line_desc *lines = malloc(size + 1);
   tsr_program_desc program = *args->program;
   tsr_compile_args changed = *args;
   int32_t status = lines ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
+  if (end && strcmp(end, "crash") == 0) {
+    abort();
+  }
+  if (end && strcmp(end, "lost") == 0) {
+    free(lines);
+    return TSR_ERR_DEVICE_LOST;
+  }
   if (lines) {
     memcpy(lines, args->program->lines, size);
     program.lines = lines;

@@ -21,6 +21,7 @@ extern const tsr_command tsr_command_plan;
 extern const tsr_command tsr_command_plot;
 extern const tsr_command tsr_command_profile;
 extern const tsr_command tsr_command_program;
+extern const tsr_command tsr_command_report;
 extern const tsr_command tsr_command_score;
 extern const tsr_command tsr_command_tokenize;
 extern const tsr_command tsr_command_trace;

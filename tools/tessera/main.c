@@ -18,6 +18,7 @@ static const tsr_command in_documents = {.name = "document", .summary = TSR_DOCU
 static const tsr_command in_serve = {.name = "serve", .summary = TSR_SERVE_SUMMARY, .component = "serve"};
 
 /* In the order of the help text. */
+/* clang-format off */
 static const tsr_command *const commands[] = {
     &tsr_command_devices,
     &tsr_command_translate,
@@ -39,10 +40,12 @@ static const tsr_command *const commands[] = {
     &tsr_command_plan,
     &tsr_command_bench,
     &tsr_command_tune,
+    &tsr_command_report,
     &in_serve,
     &command_help,
     NULL,
 };
+/* clang-format on */
 
 static const tsr_command tessera = {.name = "tessera", .commands = commands};
 
