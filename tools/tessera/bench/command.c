@@ -32,13 +32,13 @@ static int set_cache(const char *folder)
 }
 
 /* In the new process. */
-static void become(const char *program, const bench_command *command, int output)
+static void become(const bench_command *command, int output)
 {
   if (bench_set_threads(command->threads) == TSR_EXIT_OK && set_cache(command->cache) == TSR_EXIT_OK &&
       dup2(output, STDOUT_FILENO) >= 0) {
     close(output);
-    execv(program, (char *const *)command->words);
-    tsr_cli_error("bench: %s: %s", program, strerror(errno));
+    path_execute_again(command->words);
+    tsr_cli_error("bench: the program cannot be started again: %s", strerror(errno));
   }
   _exit(TSR_EXIT_INTERNAL);
 }
@@ -60,14 +60,9 @@ static int64_t read_lines(int input, double *first)
 
 int bench_run(const bench_command *command, bench_outcome *result)
 {
-  char program[4096];
   int ends[2], how = 0;
   struct rusage usage;
   *result = (bench_outcome){0};
-  if (!path_of_program(program, sizeof program)) {
-    tsr_cli_error("bench: the system does not tell the path of this program");
-    return TSR_EXIT_INTERNAL;
-  }
   if (pipe(ends) != 0) {
     tsr_cli_error("bench: pipe: %s", strerror(errno));
     return TSR_EXIT_INTERNAL;
@@ -77,7 +72,7 @@ int bench_run(const bench_command *command, bench_outcome *result)
   pid_t pid = fork();
   if (pid == 0) {
     close(ends[0]);
-    become(program, command, ends[1]);
+    become(command, ends[1]);
   }
   close(ends[1]);
   int64_t lines = pid > 0 ? read_lines(ends[0], &first) : 0;

@@ -311,6 +311,17 @@ static int try_case(check_session *s, check_subject *device, const check_case *t
   return code;
 }
 
+/* 1 if the case needs no other round: all of it was run, or it is the largest of a kernel on each device. */
+static int is_done(const check_session *s, const check_case *test, int left)
+{
+  int done = 1;
+
+  for (int32_t i = 0; i < s->n_subjects && !left; i++) {
+    done &= s->rounds.now == CHECK_ROUND_LARGEST && !s->request.variant && is_largest(s, &s->subjects[i], test);
+  }
+  return done;
+}
+
 /* Asks each device for each line of the case, and in the modes that run it runs it. */
 static int test_case(check_session *s, const check_case *test)
 {
@@ -325,8 +336,8 @@ static int test_case(check_session *s, const check_case *test)
   if (left) {
     check_coverage_note(&s->offered, build.program);
   }
-  if (left && is_in_rounds(s)) {
-    s->rounds.done[test - s->table.test] = 1;
+  if (is_in_rounds(s)) {
+    s->rounds.done[test - s->table.test] = (unsigned char)is_done(s, test, left);
   }
   for (int32_t i = 0; i < s->n_subjects && !code; i++) {
     code = try_case(s, &s->subjects[i], test, build.program, left, &oracle);

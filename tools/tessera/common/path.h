@@ -17,4 +17,9 @@ char *path_join(const char *folder, const char *name);
  * has `size` bytes or more. */
 int path_of_program(char *path, size_t size);
 
+/* Replaces this process by the program anew. arguments: the first is its name, NULL ends them. If a dynamic loader was
+ * started with the program's path (as tools/lab/with does), it is again, with the same options. Returns after a failure
+ * alone, with errno. */
+void path_execute_again(const char *const *arguments);
+
 #endif

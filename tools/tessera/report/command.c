@@ -68,7 +68,7 @@ static int write_both(const report_request *request, const json_t *report)
 
 /* The devices one after the other. What a device's parts showed is the exit code, unless writing failed; it is written
  * in any case. */
-static int report_all(const report_request *request, const report_files *files)
+static int report_all(const report_request *request, report_files *files)
 {
   char now[32];
   json_t *report = json_pack("{s:i, s:s, s:s, s:o, s:f}", "format", REPORT_FORMAT, "tessera", TSR_VERSION, "date",

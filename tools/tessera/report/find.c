@@ -150,7 +150,7 @@ static int check_names(const report_request *request, const json_t *devices)
   return TSR_EXIT_OK;
 }
 
-int report_find(const report_request *request, const report_files *files, json_t *report)
+int report_find(const report_request *request, report_files *files, json_t *report)
 {
   report_outcome outcome;
   report_run run = {.request = request, .files = files, .end = tsr_cli_seconds() + 60.0 * request->minutes + 5.0};
@@ -177,6 +177,7 @@ int report_find(const report_request *request, const report_files *files, json_t
       json_array_append(wanted, device);
     }
   }
+  files->has_cpu = is_found("cpu", devices);
   int code = check_names(request, devices);
   json_object_set_new(report, "devices", wanted);
   json_decref(found);

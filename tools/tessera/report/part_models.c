@@ -75,7 +75,7 @@ static void compare(report_run *run, json_t *results)
 {
   report_words words = {0};
   char devices[NUMBER + 64];
-  const char *other = strncmp(run->device, "cpu", 3) == 0 ? "reference" : "cpu";
+  const char *other = strncmp(run->device, "cpu", 3) == 0 || !run->files->has_cpu ? "reference" : "cpu";
   snprintf(devices, sizeof devices, "%s,%s", other, run->device);
   report_words_add(&words, "compare", run->files->model, "--devices", devices, "--json", NULL);
   json_t *values = report_step(run, "the model line by line", &words, NULL), *told = json_array_get(values, 0),

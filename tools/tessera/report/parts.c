@@ -20,15 +20,15 @@ const char *const report_states[REPORT_STATES] = {[REPORT_PASSED] = "passed",
 
 /* Tuning comes before what it makes faster. */
 const report_part report_parts[REPORT_PARTS + 1] = {
-    {"start", "Start-up and memory", 3, report_start},
+    {"start", "Start-up and memory", 6, report_start},
     {"conformance", "Every operator against the reference", 25, report_conformance},
     {"forms", "Every form of the kernels against the reference", 15, report_forms},
     {"models", "Models against recordings and against another device", 8, report_models},
-    {"bleu", "Translations by precision", 10, report_bleu},
-    {"tuning", "Tuning", 14, report_tuning},
+    {"bleu", "Translations by precision", 8, report_bleu},
+    {"tuning", "Tuning", 12, report_tuning},
     {"operators", "Operators beside the device's own copy and product", 10, report_operators},
     {"speed", "Tokens a second of the base model", 10, report_speed},
-    {"training", "A training step", 5, report_training},
+    {"training", "A training step", 6, report_training},
     {NULL},
 };
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -19,7 +20,7 @@
 #include "tools/tessera/common/path.h"
 #include "tools/tessera/common/progress.h"
 
-enum { OUT, ERR, STREAMS, PIECE = 1 << 16, PATH_ROOM = 4096 };
+enum { OUT, ERR, STREAMS, PIECE = 1 << 16 };
 
 void report_words_add(report_words *words, ...)
 {
@@ -34,7 +35,7 @@ void report_words_add(report_words *words, ...)
 /* ---- the new process --------------------------------------------------------------------------------------------- */
 
 /* A group of its own: what it starts ends with it. It ends with this program, too. */
-static void become(const char *program, const report_words *words, const char *folder, int out, int err)
+static void become(const report_words *words, const char *folder, int out, int err)
 {
   const char *arguments[REPORT_WORDS + 2] = {"tessera"};
   int nothing = open("/dev/null", O_RDONLY);
@@ -45,7 +46,7 @@ static void become(const char *program, const report_words *words, const char *f
 #endif
   if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
       dup2(err, STDERR_FILENO) >= 0 && setenv("TMPDIR", folder, 1) == 0) {
-    execv(program, (char *const *)arguments);
+    path_execute_again(arguments);
     tsr_cli_error("report: the program cannot be started again: %s", strerror(errno));
   }
   _exit(TSR_EXIT_INTERNAL);
@@ -120,6 +121,25 @@ static void keep_message(const stream *err, char *message)
   message[used] = '\0';
 }
 
+/* ---- its end ----------------------------------------------------------------------------------------------------- */
+
+/* Waits for the end of a process. One that was killed, but hangs in a driver, is left to itself after a while. Returns
+ * its number; 0: it is still there. */
+static pid_t wait_for(pid_t pid, int was_killed, int *how)
+{
+  enum { TRIALS = 100, PAUSE_MS = 50 };
+  pid_t ended = 0;
+  for (int i = 0; ended == 0 && i < TRIALS; i++) {
+    do {
+      ended = waitpid(pid, how, was_killed ? WNOHANG : 0);
+    } while (ended < 0 && errno == EINTR);
+    if (ended == 0) {
+      nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+    }
+  }
+  return ended;
+}
+
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
 static int open_pipes(int ends[STREAMS][2])
@@ -141,18 +161,17 @@ static int open_pipes(int ends[STREAMS][2])
 
 int report_process_run(const report_words *words, double seconds, const char *folder, report_outcome *outcome)
 {
-  char program[PATH_ROOM];
   int ends[STREAMS][2], how = 0;
   double start = tsr_cli_seconds();
   *outcome = (report_outcome){.code = -1};
-  if (!path_of_program(program, sizeof program) || !open_pipes(ends)) {
+  if (!open_pipes(ends)) {
     tsr_cli_error("report: a process cannot be started: %s", strerror(errno));
     return TSR_EXIT_INTERNAL;
   }
   tsr_cli_flush();
   pid_t pid = fork();
   if (pid == 0) {
-    become(program, words, folder, ends[OUT][1], ends[ERR][1]);
+    become(words, folder, ends[OUT][1], ends[ERR][1]);
   }
   close(ends[OUT][1]);
   close(ends[ERR][1]);
@@ -163,10 +182,7 @@ int report_process_run(const report_words *words, double seconds, const char *fo
     kill(-pid, SIGKILL);
     kill(pid, SIGKILL); /* it may not have made its group yet */
   }
-  pid_t ended = -1;
-  do {
-    ended = pid > 0 ? waitpid(pid, &how, 0) : -1;
-  } while (ended < 0 && errno == EINTR);
+  pid_t ended = pid > 0 ? wait_for(pid, outcome->timed_out, &how) : -1;
   for (int i = 0; i < STREAMS; i++) {
     if (streams[i].file >= 0) {
       close(streams[i].file);

@@ -36,6 +36,7 @@ typedef struct report_files {
   char source[REPORT_PATH], reference[REPORT_PATH]; /* sentences and their translations */
   char recorded[REPORT_PATH];                       /* a folder of recordings */
   char work[REPORT_PATH];                           /* for temporary files */
+  int has_cpu;                                      /* 1: other devices are put beside it, not beside the reference */
 } report_files;
 
 int report_files_find(const report_request *request, report_files *files);
@@ -111,7 +112,7 @@ void report_keep(json_t *results, const char *array, const json_t *object, ...);
  * All of it
  */
 /* Devices and what did not work, from processes of their own: {"devices", "problems"}. */
-int report_find(const report_request *request, const report_files *files, json_t *report);
+int report_find(const report_request *request, report_files *files, json_t *report);
 
 /* Name and version of the system, its processors and memory. */
 json_t *report_system(void);
