@@ -178,6 +178,9 @@ def test_faulty(work):
            "no case tells how it is run again")
     expect([one["name"] for one in device["parts"]] == ["conformance", "models"], "the report did not go on")
     page, _ = read_page(page_file)
+    failed = part(device, "conformance")["results"]["operators"]["matmul"]["failed"]
+    expect(0 < failed <= part(device, "conformance")["results"]["failed"], f"{failed} products failed")
+    expect("bad" in page.classes, "the chart is not red")
     expect("card failed" in page.classes and "part failed" in page.classes, "the page is not red")
     expect(failures[0]["case"] in page.text and failures[0]["message"] in page.text, "the page lacks the case")
 

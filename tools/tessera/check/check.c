@@ -260,6 +260,7 @@ static int conclude(check_session *s, check_subject *device, const check_case *t
   if (result->verdict != CHECK_UNSUPPORTED) {
     check_coverage_note(&device->coverage, program);
     device->executed[test->op]++;
+    device->wrong[test->op] += result->verdict == CHECK_FAILED;
   }
   if (result->worst > device->worst[test->op]) {
     device->worst[test->op] = result->worst;

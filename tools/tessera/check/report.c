@@ -128,10 +128,10 @@ static json_t *operators_json(const check_subject *device)
   for (int32_t op = 0; op < TSR_OP_COUNT; op++) {
     if (device->executed[op]) {
       json_object_set_new(operators, op ? tsr_op_describe(op)->name : "programs",
-                          json_pack("{s:i, s:o, s:s?, s:o, s:I}", "cases", (int)device->executed[op], "error_of_bound",
-                                    tsr_cli_json_real(device->worst[op]), "worst_case", device->worst_case[op], "nmse",
-                                    tsr_cli_json_real(device->nmse[op]), "without_bound",
-                                    (json_int_t)device->free_elements[op]));
+                          json_pack("{s:i, s:i, s:o, s:s?, s:o, s:I}", "cases", (int)device->executed[op], "failed",
+                                    (int)device->wrong[op], "error_of_bound", tsr_cli_json_real(device->worst[op]),
+                                    "worst_case", device->worst_case[op], "nmse", tsr_cli_json_real(device->nmse[op]),
+                                    "without_bound", (json_int_t)device->free_elements[op]));
     }
   }
   return operators;

@@ -41,6 +41,7 @@ typedef struct check_subject {
   check_largest largest;          /* what no share leaves out */
   int32_t unexcused;              /* of the unsupported: without an exception in them */
   int32_t executed[TSR_OP_COUNT]; /* cases; [0]: programs */
+  int32_t wrong[TSR_OP_COUNT];    /* of them: failed */
   int32_t drawn;                  /* of the cases: not of the table */
   double worst[TSR_OP_COUNT];     /* error / bound */
   const char *worst_case[TSR_OP_COUNT];

@@ -152,10 +152,13 @@ static void section_conformance(FILE *out, const json_t *results)
   json_object_foreach((json_t *)operators, name, row)
   {
     char value[VALUE];
-    const json_t *error = json_object_get(row, "error_of_bound");
-    double share = json_is_number(error) ? json_number_value(error) : INFINITY;
-    snprintf(value, sizeof value, json_is_number(error) ? "%.3f" : "not a number", share);
-    report_bar(out, name, value, isfinite(share) ? share : 1.0, share <= 1.0 ? "good" : "bad");
+    double share = report_number(row, "error_of_bound"), failed = report_number(row, "failed");
+    if (failed > 0) {
+      snprintf(value, sizeof value, "%.0f of %.0f FAILED", failed, report_number(row, "cases"));
+    } else {
+      snprintf(value, sizeof value, "%.3f", share);
+    }
+    report_bar(out, name, value, failed > 0 ? 1.0 : share, failed > 0 ? "bad" : "good");
   }
   fputs("</div>\n", out);
 }
