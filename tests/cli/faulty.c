@@ -3,11 +3,13 @@
  * The reference with a fault, which the environment names:
  *   FAULTY_LINE=LABEL    products of that label give NaN
  *   FAULTY_TOKEN=ID      an element of that row of each embedding becomes NaN on the device, after it was written
- *   FAULTY_END=HOW       the device is "lost" when a program is compiled, or the process ends: "crash"
+ *   FAULTY_END=HOW       when a program is compiled, the device is "lost", or the process ends: "crash"; when one
+ *                        with a product is, it never comes back: "hang"
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/over_reference.h"
 
@@ -48,6 +50,9 @@ static int32_t compile(tsr_backend_device *device, const tsr_compile_args *args,
   }
   for (int32_t i = 0; i < program.n_lines && status == TSR_OK; i++) {
     tsr_line_desc *line = &lines[i];
+    while (line->op == TSR_OP_MATMUL && end && strcmp(end, "hang") == 0) {
+      pause();
+    }
     if (line->op == TSR_OP_MATMUL && label && strcmp(line->label, label) == 0) {
       line->attributes.alpha = NAN;
     }

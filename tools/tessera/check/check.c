@@ -83,7 +83,7 @@ static int is_largest(const check_session *s, const check_subject *device, const
 /* 1 if the case is to be run on this device, in the variant that is forced. left: what is_left says. */
 static int is_next(const check_session *s, const check_subject *device, const check_case *test, int left)
 {
-  if (is_in_rounds(s) && s->rounds.now >= CHECK_ROUND_PARTS) {
+  if (is_in_rounds(s) && s->rounds.now > CHECK_ROUND_LARGEST) {
     return !is_largest(s, device, test); /* those were run already */
   }
   return left || ((!is_in_rounds(s) || s->rounds.now == CHECK_ROUND_LARGEST) && is_largest(s, device, test));
@@ -98,8 +98,10 @@ static int may_be_next(const check_session *s, const check_case *test)
   if (s->rounds.done[test - s->table.test]) {
     return 0;
   }
-  return s->rounds.now < CHECK_ROUND_PARTS ? !check_is_drawn(s, test)
-                                           : test->key % CHECK_PARTS == (uint64_t)(s->rounds.now - CHECK_ROUND_PARTS);
+  if (s->rounds.now == CHECK_ROUND_NEW || s->rounds.now == CHECK_ROUND_LARGEST) {
+    return !check_is_drawn(s, test);
+  }
+  return test->key % CHECK_PARTS == (uint64_t)(s->rounds.now - (s->rounds.now < CHECK_ROUND_LARGEST ? 1 : 2));
 }
 
 static int time_is_over(const check_session *s)
@@ -424,6 +426,9 @@ static int run_round(check_session *s, int32_t total, int32_t *done, tsr_cli_tab
     tsr_cli_progress_update(&s->progress, *done, total);
     code = s->request.mode == MODE_PERF ? measure_case(s, test, table) : test_case(s, test);
     *done += is_in_rounds(s) ? s->rounds.done[i] : 1;
+    if (is_in_rounds(s) && !code) {
+      code = tsr_cli_flush(); /* who has little time may end this process before it does so itself */
+    }
   }
   return code;
 }
@@ -440,7 +445,7 @@ static int run_rounds(check_session *s, int32_t total, tsr_cli_table *table)
   if (!s->rounds.done) {
     return tsr_cli_no_memory();
   }
-  for (; s->rounds.now < CHECK_ROUND_PARTS + CHECK_PARTS && !code && !time_is_over(s); s->rounds.now++) {
+  for (; s->rounds.now < CHECK_ROUNDS && !code && !time_is_over(s); s->rounds.now++) {
     code = run_round(s, total, &done, table);
   }
   s->rounds.not_reached = total - done;
@@ -590,9 +595,10 @@ static const tsr_option rows[] = {
     {"part", "K", TSR_OPTION_INTEGER, FIELD(part), 0, INT32_MAX, .preset = "0",
      .help = "which of these N, from 0: runs with other parts have other cases"},
     {"minutes", "M", TSR_OPTION_NUMBER, FIELD(minutes), 0.001, 10000,
-     .help = "stop after so long and tell how many cases were not reached. The order is another one then: first cases "
-             "that execute something new, then the largest of each kernel, then the others in 64 parts, so that what "
-             "there is time for is a fair part of all",
+     .help =
+         "stop after so long and tell how many cases were not reached. The order is another one then: first cases "
+         "that execute something new, then all in parts, with the largest of each kernel after the fourth of 64, so "
+         "that what there is time for is a fair part of all",
      .otherwise = "no limit"},
     {"seed", "N", TSR_OPTION_INTEGER, FIELD(seed), 0, (double)INT64_MAX, .preset = "1",
      .help = "where the operands' random numbers start"},

@@ -50,8 +50,15 @@ typedef struct check_subject {
 } check_subject;
 
 /* With --minutes, the table is gone through in rounds, so that what there is time for is a fair part of all of it:
- * first the cases that execute something new, then the largest of each kernel, then the others in parts. */
-enum { CHECK_ROUND_NEW, CHECK_ROUND_LARGEST, CHECK_ROUND_PARTS, CHECK_PARTS = 64 };
+ * first the cases that execute something new, then some of the parts into which all cases fall, then the largest case
+ * of each kernel, then the other parts. */
+enum {
+  CHECK_PARTS = 64,
+  CHECK_FIRST_PARTS = 4,
+  CHECK_ROUND_NEW = 0,
+  CHECK_ROUND_LARGEST = CHECK_FIRST_PARTS + 1,
+  CHECK_ROUNDS = CHECK_PARTS + 2
+};
 typedef struct check_rounds {
   unsigned char *done; /* [cases] 1: no round takes the case again; NULL without --minutes */
   int32_t now;

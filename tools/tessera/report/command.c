@@ -142,6 +142,8 @@ static const tsr_option rows[] = {
      .otherwise = "beside the page, ending in .json"},
     {"part", "P", TSR_OPTION_SET, FIELD(parts), .choices = parts, .help = "only these parts; may be given again",
      .otherwise = "all"},
+    {"ops", "A,B", TSR_OPTION_TEXT, FIELD(ops),
+     .help = "of the conformance suite, only the cases of these operators: names or globs", .otherwise = "all"},
     {"no-tuning", NULL, TSR_OPTION_FLAG, FIELD(no_tuning), .low = 1,
      .help = "leave tuning out: what the device takes for its kernels stays as it is"},
     {"model", "FOLDER", TSR_OPTION_FOLDER, FIELD(model), .help = "a model that translates",

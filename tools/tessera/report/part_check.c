@@ -8,7 +8,7 @@
 #include "tools/tessera/report/report.h"
 #include "tools/tessera/report/scrub.h"
 
-enum { FAILURES = 20, NUMBER = 32 }; /* failures that are told one by one */
+enum { FAILURES = 20, NUMBER = 32, NAME = 64 }; /* failures that are told one by one */
 
 /* Of the part's time: opening the device and the first compilation come before, the last case may take long. */
 static const double for_cases = 0.85;
@@ -48,6 +48,57 @@ static void summarise(json_t *results)
   json_object_set_new(results, "forms", json_integer(forced));
 }
 
+static void count(json_t *object, const char *name, int n)
+{
+  json_object_set_new(object, name, json_integer(json_integer_value(json_object_get(object, name)) + n));
+}
+
+/* The object of that name within another, made if it is not there. */
+static json_t *inner_object(json_t *object, const char *name)
+{
+  if (!json_object_get(object, name)) {
+    json_object_set_new(object, name, json_object());
+  }
+  return json_object_get(object, name);
+}
+
+/* Adds a case that the device executed to its operator. */
+static void add_case(json_t *results, const json_t *line, int failed)
+{
+  char name[NAME];
+  const char *whole = report_text(line, "case");
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(whole, "("), whole);
+  json_t *row = inner_object(inner_object(results, "operators"), name);
+  count(row, "cases", 1);
+  count(row, "failed", failed);
+  if (!json_object_get(row, "error_of_bound") ||
+      report_number(line, "error_of_bound") > report_number(row, "error_of_bound")) {
+    json_object_set(row, "error_of_bound", json_object_get(line, "error_of_bound"));
+    json_object_set(row, "worst_case", json_object_get(line, "case"));
+  }
+}
+
+/* What the lines of a run that did not come to its end tell: the same numbers, as far as they are known. */
+static void add_up(json_t *results, const json_t *lines)
+{
+  size_t i;
+  json_t *line;
+  json_array_foreach(lines, i, line)
+  {
+    const char *result = report_text(line, "result"), *variant = report_text(line, "variant");
+    const int failed = strcmp(result, "failed") == 0, unsupported = strcmp(result, "unsupported") == 0;
+    count(results, "cases", 1);
+    count(results, "failed", failed);
+    count(results, "unsupported", unsupported);
+    if (!unsupported) {
+      add_case(results, line, failed);
+    }
+    if (variant[0]) {
+      count(inner_object(results, "variants"), variant, 1);
+    }
+  }
+}
+
 /* Keeps what the last line tells of the device, and the first of the cases that failed. */
 static void keep_results(report_run *run, json_t *results, const json_t *lines)
 {
@@ -62,12 +113,16 @@ static void keep_results(report_run *run, json_t *results, const json_t *lines)
       keep_failure(results, line, run);
     }
   }
-  if (!mine) {
+  if (json_array_size(lines) == 0) {
     return;
   }
-  json_object_update(results, (json_t *)mine);
+  if (mine) {
+    json_object_update(results, (json_t *)mine);
+    json_object_set(results, "not_reached", json_object_get(last, "not_reached"));
+  } else {
+    add_up(results, lines);
+  }
   json_object_del(results, "device");
-  json_object_set(results, "not_reached", json_object_get(last, "not_reached"));
   summarise(results);
   if (report_number(last, "not_reached") > 0) {
     report_worsen(run, REPORT_INCOMPLETE);
@@ -84,14 +139,18 @@ static void check(report_run *run, json_t *results, const char *variant)
   report_words words = {0};
   snprintf(minutes, sizeof minutes, "%.4f", left > 0.001 ? left : 0.001);
   snprintf(seed, sizeof seed, "%lld", (long long)run->request->seed);
-  report_words_add(&words, "check", "--devices", run->device, "--json", "--minutes", minutes, "--seed", seed,
-                   "--random", variant ? "2" : "20", NULL);
+  report_words_add(&words, "check", "--devices", run->device, "--json", "--verbose", "--minutes", minutes, "--seed",
+                   seed, "--random", variant ? "2" : "20", NULL);
   if (variant) {
     report_words_add(&words, "--variant", variant, NULL);
   }
+  if (run->request->ops) {
+    report_words_add(&words, "--ops", run->request->ops, NULL);
+    json_object_set_new(results, "ops", json_string(run->request->ops));
+  }
   json_object_set_new(results, "seed", json_integer(run->request->seed));
   run->grace = for_last_case;
-  json_t *lines = report_step(run, "the conformance suite", &words, NULL);
+  json_t *lines = report_step(run, "the rest of the conformance suite", &words, NULL);
   keep_results(run, results, lines);
   json_decref(lines);
 }

@@ -25,7 +25,8 @@ typedef struct report_request {
   const char *out, *json;
   const char *model, *source, *reference, *recorded;
   const char *note;
-  unsigned parts; /* bits by the number of the part; 0: all */
+  const char *ops; /* of the conformance suite; NULL: all */
+  unsigned parts;  /* bits by the number of the part; 0: all */
   int no_tuning;
   int64_t seed;
 } report_request;

@@ -63,6 +63,9 @@ static void say_conformance(sentence *s, const json_t *results)
          unsupported = report_number(results, "unsupported"), missed = report_number(results, "not_reached");
   say(s, "%.0f cases, ", cases);
   say(s, failed > 0 ? "%.0f FAILED" : "none failed", failed);
+  if (report_text(results, "ops")[0]) {
+    say(s, " (of %.60s alone)", report_text(results, "ops"));
+  }
   if (unsupported > 0) {
     say(s, ", %.0f the device does not support", unsupported);
   }
