@@ -29,6 +29,19 @@ stdout_has 'Usage: tessera bench ops'
 stdout_has '37000x8x512'
 stdout_has 'queries x keys x heads x head size'
 
+# Operators take turns if the time is limited; what it was too short for is told.
+bench 0 ops --device reference --op add,softmax --shapes 2x16,3x16 --repeat 1 --no-roofline --minutes 9 --json
+check "$last: the operators do not take turns" test \
+  "$(sed 's/.*"op": "\([a-z]*\)", "shape": "\([0-9x]*\)".*/\1 \2/' "$out" | tr '\n' ,)" \
+  = 'softmax 2x16,add 2x16,softmax 3x16,add 3x16,'
+bench 0 ops --device reference --minutes 0.001 --repeat 1 --no-roofline
+stdout_has ' cases were not measured in 0.001 minutes'
+bench 0 ops --device reference --minutes 0.001 --repeat 1 --no-roofline --json
+measured=$(grep -c '"op"' "$out")
+left=$(sed -n 's/^{"not_measured": \([0-9]*\)}$/\1/p' "$out")
+bench 0 ops --device reference --dry --json
+check "$measured measured, ${left:-none} left" test "$((measured + left))" = "$(wc -l <"$out")"
+
 # Rooflines come first.
 bench 0 ops --device reference --op add --shapes 2x16 --precision f16 --repeat 1 --json
 check "$last: not 3 rooflines and a case" test "$(wc -l <"$out")" = 4

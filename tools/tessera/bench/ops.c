@@ -24,6 +24,7 @@ typedef struct request {
   int dry;
   int32_t threads;
   int32_t repeat;
+  double minutes; /* 0: no limit */
   int as_json;
 } request;
 
@@ -49,6 +50,8 @@ typedef struct session {
   int32_t n;
   bench_crew crew;
   tsr_cli_table table;
+  double start;         /* by tsr_cli_seconds */
+  int32_t not_measured; /* cases, when the time was over */
 } session;
 
 _Static_assert(TSR_F32 >= 1 && TSR_F16 <= TSR_I8 && TSR_BF16 <= TSR_I8 && TSR_F32 <= TSR_I8, "roofline.product");
@@ -312,12 +315,39 @@ static int measure_rooflines(session *s)
   return code;
 }
 
+/* The first case of each operator, then the second of each, and so on. */
+static void take_turns(bench_case_list *list)
+{
+  bench_case_list turns = {.n = 0};
+  for (int32_t turn = 0; turns.n < list->n; turn++) {
+    for (int32_t i = 0; i < list->n; i++) {
+      int32_t before = 0;
+      for (int32_t k = 0; k < i; k++) {
+        before += list->cases[k].op == list->cases[i].op;
+      }
+      if (before == turn) {
+        turns.cases[turns.n++] = list->cases[i];
+      }
+    }
+  }
+  *list = turns;
+}
+
+static int time_is_over(const session *s)
+{
+  return s->options->minutes > 0.0 && tsr_cli_seconds() - s->start >= 60.0 * s->options->minutes;
+}
+
 static int measure_cases(session *s)
 {
   tsr_cli_progress progress;
   int code = TSR_EXIT_OK;
   tsr_cli_progress_start(&progress, "measuring");
   for (int32_t i = 0; i < s->cases.n && code == TSR_EXIT_OK; i++) {
+    if (time_is_over(s)) {
+      s->not_measured = s->cases.n - i;
+      break;
+    }
     tsr_cli_progress_update(&progress, i, s->cases.n);
     code = measure(s, BENCH_OPS * BENCH_OP_PREPARE + i);
     if (code == TSR_EXIT_OK && s->options->as_json) {
@@ -332,6 +362,15 @@ static int measure_cases(session *s)
   }
   tsr_cli_progress_clear(&progress);
   return code;
+}
+
+static int tell_not_measured(const session *s)
+{
+  if (s->options->as_json) {
+    return tsr_cli_json_print(json_pack("{s:i}", "not_measured", (int)s->not_measured), 0);
+  }
+  printf("%d cases were not measured in %g minutes\n", (int)s->not_measured, s->options->minutes);
+  return TSR_EXIT_OK;
 }
 
 static int measure_all(session *s)
@@ -374,6 +413,9 @@ static int measure_all(session *s)
     code = tsr_cli_table_print(&s->table, stdout);
   }
   tsr_cli_table_finish(&s->table);
+  if (code == TSR_EXIT_OK && s->not_measured > 0) {
+    code = tell_not_measured(s);
+  }
   return code;
 }
 
@@ -390,7 +432,11 @@ static int run(void *opaque)
     s->options = options;
     s->sides = sides;
     s->n = n_sides;
+    s->start = tsr_cli_seconds();
     code = bench_list_cases(&options->which, &s->cases);
+    if (options->minutes > 0.0) {
+      take_turns(&s->cases);
+    }
     if (code == TSR_EXIT_OK) {
       code = measure_all(s);
     }
@@ -427,6 +473,11 @@ static const tsr_option rows[] = {
      .help = "do not measure the large copy and the large product"},
     {"threads", "N", TSR_OPTION_INTEGER, FIELD(threads), 1, 1024, .help = "threads of the devices, as TESSERA_THREADS",
      .otherwise = "as they decide"},
+    {"minutes", "M", TSR_OPTION_NUMBER, FIELD(minutes), 0.001, 10000,
+     .help =
+         "begin no case after so long, and tell how many there were left. Operators take turns then, the first case "
+         "of each, then the second",
+     .otherwise = "no limit"},
     BENCH_REPEAT(request, "9",
                  .help = "samples of each, after one to warm up; a sample is the mean over runs of at least 0.01 s "
                          "together"),

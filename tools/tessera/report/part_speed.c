@@ -12,6 +12,9 @@
 
 enum { NUMBER = 32 };
 
+/* Of the operators' time: the case that is measured last may take long. */
+static const double for_cases = 0.9;
+
 static const char *const precisions[] = {"f32", "f16", "bf16", "int8"};
 enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
 
@@ -114,16 +117,22 @@ void report_tuning(report_run *run, json_t *results)
 
 void report_operators(report_run *run, json_t *results)
 {
+  char minutes[NUMBER];
+  const double left = for_cases * report_left(run) / 60.0;
   report_words words = {0};
   size_t i;
   json_t *row;
+  snprintf(minutes, sizeof minutes, "%.4f", left > 0.001 ? left : 0.001);
   report_words_add(&words, "bench", "ops", "--device", run->device, "--precision", "f32,f16,int8", "--repeat", "3",
-                   "--json", NULL);
+                   "--minutes", minutes, "--json", NULL);
   json_t *values = report_step(run, "some of the operators", &words, NULL);
   json_array_foreach(values, i, row)
   {
     const char *op = report_text(row, "op");
-    if (!json_is_true(json_object_get(row, "supported"))) {
+    if (json_object_get(row, "not_measured")) {
+      json_object_set(results, "not_measured", json_object_get(row, "not_measured"));
+      report_worsen(run, REPORT_INCOMPLETE);
+    } else if (!json_is_true(json_object_get(row, "supported"))) {
       report_keep(results, "unsupported_cases", row, "op", "shape", "precision", NULL);
     } else if (strcmp(op, "large copy") == 0) {
       json_object_set(results, "copy_bytes_per_second",

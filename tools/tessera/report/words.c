@@ -158,6 +158,10 @@ static void say_of_operators(sentence *s, const json_t *results)
         100.0 * report_number(best, "of_product"), report_text(best, "op"), report_text(best, "shape"),
         100.0 * report_number(copy, "of_copy"), report_text(copy, "op"));
   }
+  if (report_number(results, "not_measured") > 0) {
+    say(s, "; there was no time for %.0f of %.0f cases", report_number(results, "not_measured"),
+        report_number(results, "not_measured") + (double)json_array_size(json_object_get(results, "rows")));
+  }
 }
 
 static void say_speed(sentence *s, const json_t *results)
