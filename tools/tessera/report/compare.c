@@ -30,7 +30,8 @@ static const metric metrics[] = {
     {"forms of kernels", "forms", NULL, "forms", {{0}}, "%.0f", 1},
     {".. cases", "forms", NULL, "cases", {{0}}, "%.0f", 1},
     {".. failed", "forms", NULL, "failed", {{0}}, "%.0f", 1},
-    {"recorded models that agree", "models", NULL, "agree", {{0}}, "%.0f", 1},
+    {"recorded models", "models", NULL, "recorded", {{0}}, "%.0f", 1},
+    {".. that agree", "models", NULL, "agree", {{0}}, "%.0f", 1},
     {"BLEU f32", "bleu", "rows", "bleu", {{"precision", "f32"}}, "%.2f", 1},
     {"BLEU f16", "bleu", "rows", "bleu", {{"precision", "f16"}}, "%.2f", 1},
     {"BLEU bf16", "bleu", "rows", "bleu", {{"precision", "bf16"}}, "%.2f", 1},
@@ -141,7 +142,7 @@ static json_t *metric_cell(const metric *m, const json_t *device)
 
 static const char *verdict(const json_t *device)
 {
-  static const char *const words[REPORT_STATES] = {"right", "right", "right", "error", "WRONG"};
+  static const char *const words[REPORT_STATES] = {"right", "right", "right, as far as seen", "error", "WRONG"};
   return words[report_state_of(report_text(device, "state"))];
 }
 

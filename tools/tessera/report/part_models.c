@@ -113,7 +113,11 @@ void report_models(report_run *run, json_t *results)
   }
   if (run->files->recorded[0]) {
     replay_all(run, results);
-    json_object_set_new(results, "agree", json_integer(count_agreeing(results)));
+    if (json_object_get(results, "recordings")) {
+      json_object_set_new(results, "agree", json_integer(count_agreeing(results)));
+      json_object_set_new(results, "recorded",
+                          json_integer((json_int_t)json_array_size(json_object_get(results, "recordings"))));
+    }
   }
 }
 
