@@ -212,6 +212,13 @@ def test_faulty(work):
         page, _ = read_page(out)
         expect("part error" in page.classes and message in page.text, f"{how}: the page is not red")
 
+    # with a limit of time, each variant has a turn before one has two
+    told, _ = run(0, "check", "--devices", "fake", "--variant", "all", "--ops", "siblings,layer", "--minutes", "9",
+                  "--json", "--verbose", **faulty)
+    variants = [json.loads(line)["variant"] for line in told.splitlines()[:-1]]
+    n = len(set(variants))
+    expect(n > 1 and len(set(variants[:n])) == n < len(variants), f"the variants come as {variants[:2 * n]}")
+
     # a device that hangs after some cases: its time ends, and what was seen until then is told
     out = work / "hang.html"
     run(0, "report", "--minutes", minutes(0.1), "--device", "faulty", "--part", "conformance", "--ops", "silu,layer",

@@ -55,7 +55,27 @@ static int adds_something(const check_session *s, const tsr_program *program)
   return adds;
 }
 
-/* 1 if the case is one of those that --share leaves, or that are this round's, on all devices and in all variants. */
+/* 1 if a line of the case takes a variant that --variant asks for and no case was forced in yet. */
+static int takes_new_variant(const check_session *s, const tsr_program *program)
+{
+  int takes = 0;
+
+  for (int32_t i = 0; i < s->n_subjects && s->request.variant; i++) {
+    const check_subject *one = &s->subjects[i];
+    tsr_device *device = one->device.device;
+    for (int32_t variant = 1; variant <= tsr_device_variant_count(device) && !takes; variant++) {
+      takes = one->taken[variant] == 0 && check_wants_variant(s->request.variant, device, variant) &&
+              tsr_device_force_variant(device, variant) == TSR_OK && check_takes_variant(device, program, variant);
+    }
+    takes &= tsr_device_force_variant(device, 0) == TSR_OK;
+  }
+  return takes;
+}
+
+enum { IN_NEW_VARIANTS = 2 };
+
+/* 1 if the case is one of those that --share leaves, or that are this round's, on all devices and in all variants;
+ * IN_NEW_VARIANTS: only in those that no case was forced in yet. */
 static int is_left(const check_session *s, const check_case *test, const tsr_program *program)
 {
   if (!is_in_rounds(s)) {
@@ -65,7 +85,7 @@ static int is_left(const check_session *s, const check_case *test, const tsr_pro
   }
   switch (s->rounds.now) {
   case CHECK_ROUND_NEW:
-    return adds_something(s, program);
+    return !s->request.variant ? adds_something(s, program) : takes_new_variant(s, program) ? IN_NEW_VARIANTS : 0;
   case CHECK_ROUND_LARGEST:
     return 0;
   default:
@@ -85,6 +105,9 @@ static int is_next(const check_session *s, const check_subject *device, const ch
 {
   if (is_in_rounds(s) && s->rounds.now > CHECK_ROUND_LARGEST) {
     return !is_largest(s, device, test); /* those were run already */
+  }
+  if (left == IN_NEW_VARIANTS) {
+    return device->taken[device->variant] == 0;
   }
   return left || ((!is_in_rounds(s) || s->rounds.now == CHECK_ROUND_LARGEST) && is_largest(s, device, test));
 }
@@ -319,7 +342,7 @@ static int is_done(const check_session *s, const check_case *test, int left)
 {
   int done = 1;
 
-  for (int32_t i = 0; i < s->n_subjects && !left; i++) {
+  for (int32_t i = 0; i < s->n_subjects && left != 1; i++) {
     done &= s->rounds.now == CHECK_ROUND_LARGEST && !s->request.variant && is_largest(s, &s->subjects[i], test);
   }
   return done;

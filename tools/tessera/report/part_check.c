@@ -78,6 +78,19 @@ static void add_case(json_t *results, const json_t *line, int failed)
   }
 }
 
+/* Those that no case was forced in, too. */
+static void list_forms(json_t *results, const json_t *device)
+{
+  size_t i;
+  json_t *form, *variants = json_object_get(results, "variants");
+  json_array_foreach(json_object_get(device, "forms"), i, form)
+  {
+    if (json_object_size(variants) > 0 && !json_object_get(variants, json_string_value(form))) {
+      json_object_set_new(variants, json_string_value(form), json_integer(0));
+    }
+  }
+}
+
 /* What the lines of a run that did not come to its end tell: the same numbers, as far as they are known. */
 static void add_up(json_t *results, const json_t *lines)
 {
@@ -123,6 +136,7 @@ static void keep_results(report_run *run, json_t *results, const json_t *lines)
     add_up(results, lines);
   }
   json_object_del(results, "device");
+  list_forms(results, run->about);
   summarise(results);
   if (report_number(last, "not_reached") > 0) {
     report_worsen(run, REPORT_INCOMPLETE);

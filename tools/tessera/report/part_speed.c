@@ -10,7 +10,7 @@
 #include "tools/tessera/report/report.h"
 #include "tools/tessera/report/scrub.h"
 
-enum { NUMBER = 32 };
+enum { NUMBER = 32, WHAT = 64 };
 
 /* Of the operators' time: the case that is measured last may take long. */
 static const double for_cases = 0.9;
@@ -113,6 +113,13 @@ void report_tuning(report_run *run, json_t *results)
   }
 }
 
+/* 0 for what a CPU executes. */
+static int is_real_gpu(const report_run *run)
+{
+  const char *type = report_text(run->about, "type");
+  return strcmp(type, "discrete GPU") == 0 || strcmp(type, "integrated GPU") == 0 || strcmp(type, "virtual GPU") == 0;
+}
+
 /* ---- operators --------------------------------------------------------------------------------------------------- */
 
 void report_operators(report_run *run, json_t *results)
@@ -124,7 +131,7 @@ void report_operators(report_run *run, json_t *results)
   json_t *row;
   snprintf(minutes, sizeof minutes, "%.4f", left > 0.001 ? left : 0.001);
   report_words_add(&words, "bench", "ops", "--device", run->device, "--precision", "f32,f16,int8", "--repeat", "3",
-                   "--minutes", minutes, "--json", NULL);
+                   "--minutes", minutes, "--json", is_real_gpu(run) ? "--large" : NULL, NULL);
   json_t *values = report_step(run, "some of the operators", &words, NULL);
   json_array_foreach(values, i, row)
   {
@@ -150,16 +157,27 @@ void report_operators(report_run *run, json_t *results)
 
 /* ---- the base model ---------------------------------------------------------------------------------------------- */
 
-/* The seconds that it took; 0: nothing was measured. */
-static double measure_model(report_run *run, json_t *results, const char *precision, const char *batch)
+typedef struct load {
+  const char *batch, *beam;
+} load;
+
+static char *name_load(const load *l, const char *precision, char *what)
 {
-  char what[NUMBER];
+  const int is_greedy = strcmp(l->beam, "1") == 0;
+  snprintf(what, WHAT, "%s, batch %s%s%s", precision, l->batch, is_greedy ? "" : ", beam ", is_greedy ? "" : l->beam);
+  return what;
+}
+
+/* The seconds that it took; 0: nothing was measured. */
+static double measure_model(report_run *run, json_t *results, const char *precision, const load *l)
+{
+  char what[WHAT];
   report_words words = {0};
   double seconds = 0.0;
-  snprintf(what, sizeof what, "%s, batch %s", precision, batch);
   report_words_add(&words, "bench", "--transformer-base", "--device", run->device, "--precision", precision, "--batch",
-                   batch, "--beam", "1", "--repeat", "3", "--json", NULL);
-  json_t *values = report_step(run, what, &words, &seconds), *told = json_array_get(values, 0);
+                   l->batch, "--beam", l->beam, "--repeat", "3", "--json", NULL);
+  json_t *values = report_step(run, name_load(l, precision, what), &words, &seconds);
+  json_t *told = json_array_get(values, 0);
   if (told) {
     json_object_set(told, "tokens_per_second", json_object_get(json_object_get(told, "tokens_per_second"), "median"));
     json_object_set(told, "encode_ms", json_object_get(json_object_get(told, "encode_ms"), "median"));
@@ -171,27 +189,23 @@ static double measure_model(report_run *run, json_t *results, const char *precis
   return told ? seconds : 0.0;
 }
 
-/* Batch by batch, so that each precision is there where the time ends; and not a batch that would take longer than
- * what is left, by what the one before took. */
+/* Batch by batch, so that each precision is there where the time ends; and nothing that would take longer than what is
+ * left, by what the first took. */
 void report_speed(report_run *run, json_t *results)
 {
-  static const char *const batches[] = {"1", "8", "32", "256"};
-  double before[PRECISIONS] = {0};
-  int last = 1;
-  for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
-    int batch = (int)strtol(batches[b], NULL, 10);
+  static const load loads[] = {{"1", "1"}, {"8", "1"}, {"32", "1"}, {"1", "4"}, {"32", "4"}, {"256", "1"}};
+  double first[PRECISIONS] = {0};
+  for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
+    double rows = strtod(loads[i].batch, NULL) * strtod(loads[i].beam, NULL);
     for (size_t p = 0; p < PRECISIONS; p++) {
-      char what[NUMBER];
-      double expected = before[p] * sqrt((double)batch / last);
-      snprintf(what, sizeof what, "%s, batch %d", precisions[p], batch);
-      if ((b > 0 && before[p] == 0.0) || expected > report_left(run)) {
-        report_note_cut(run, what);
-        before[p] = 0.0;
-      } else {
-        before[p] = measure_model(run, results, precisions[p], batches[b]);
+      char what[WHAT];
+      if (i > 0 && (first[p] == 0.0 || first[p] * sqrt(rows) > report_left(run))) {
+        report_note_cut(run, name_load(&loads[i], precisions[p], what));
+        continue;
       }
+      double seconds = measure_model(run, results, precisions[p], &loads[i]);
+      first[p] = i == 0 ? seconds : first[p];
     }
-    last = batch;
   }
 }
 

@@ -118,6 +118,10 @@ static void put_bars(FILE *out, const json_t *rows, const char *member, const ch
     if (json_object_get(row, "batch")) {
       snprintf(label, sizeof label, "%.60s, batch %.0f", report_text(row, first), report_number(row, "batch"));
     }
+    if (report_number(row, "beam") > 1) {
+      size_t used = strlen(label);
+      snprintf(label + used, sizeof label - used, ", beam %.0f", report_number(row, "beam"));
+    }
     snprintf(value, sizeof value, "%.*f %s", decimals, number, unit);
     report_bar(out, label, value, number / most, "one");
   }
@@ -251,6 +255,7 @@ static void section_speed(FILE *out, const json_t *results)
 {
   static const column columns[] = {{"precision", "type", TEXT},
                                    {"batch", "batch", NUMBER},
+                                   {"beam", "beam", NUMBER},
                                    {"tokens_per_second", "tokens/s", NUMBER},
                                    {"encode_ms", "encoder ms", NUMBER},
                                    {"step_ms", "step ms", NUMBER},
