@@ -286,6 +286,16 @@ def test_compare(work, reports):
     expect("there is no device 'abacus'" in error, f"a device that is not there: {error}")
 
 
+def test_recorded():
+    """The reports of tools/reports have the form, nothing personal, and no device that is wrong."""
+    files = sorted((ROOT / "tools/reports").glob("*.json"))
+    expect(files, "there is no report in tools/reports")
+    for path in files:
+        for device in read_report(path)["devices"]:
+            expect(device["state"] in ("passed", "incomplete"), f"{path.name}: {device['words']}")
+        expect_nothing_personal(path.read_text(encoding="utf-8"), path.name)
+
+
 def main():
     wanted = sys.argv[1:] or ["sound", "faulty", "vulkan"]
     with tempfile.TemporaryDirectory() as folder:
@@ -294,6 +304,7 @@ def main():
         reports = [tests[name](work) for name in wanted]
         if "sound" in wanted:
             test_loader(work)
+            test_recorded()
         if {"sound", "faulty"} <= set(wanted):
             test_compare(work, [path for path in reports if path])
     print(f"{len(wrong)} wrong")
