@@ -166,9 +166,11 @@ static int is_wanted(const report_request *request, int part)
   return (request->parts == 0 || (request->parts >> part & 1u)) && !(is_tuning && request->no_tuning);
 }
 
+/* On the terminal. */
+static const char *const told[REPORT_STATES] = {"right", "left out", "incomplete", "ERROR", "WRONG"};
+
 static void run_part(report_run *run, const report_part *part, double seconds)
 {
-  static const char *const words[REPORT_STATES] = {"right", "left out", "incomplete", "ERROR", "WRONG"};
   char sentence[REPORT_SENTENCE];
   double start = tsr_cli_seconds();
   json_t *results = json_object();
@@ -181,7 +183,7 @@ static void run_part(report_run *run, const report_part *part, double seconds)
   json_object_set_new(run->part, "state", json_string(report_states[run->state]));
   json_object_set_new(run->part, "seconds", json_real(tsr_cli_seconds() - start));
   json_object_set_new(run->part, "words", json_string(report_words_of_part(run->part, sentence)));
-  printf("%-10s %-12s %-10s %s\n", run->device, part->name, words[run->state], sentence);
+  printf("%-10s %-12s %-10s %s\n", run->device, part->name, told[run->state], sentence);
   tsr_cli_flush();
 }
 
@@ -208,6 +210,6 @@ int report_device_run(const report_request *request, const report_files *files, 
   json_object_set_new(device, "seconds", json_real(tsr_cli_seconds() - start));
   json_object_set_new(device, "state", json_string(report_states[worst]));
   json_object_set_new(device, "words", json_string(report_words_of_device(device, sentence)));
-  printf("%-10s %s\n", run.device, sentence);
+  printf("%-10s %-12s %-10s %s\n", run.device, "in all", told[worst], sentence);
   return worst == REPORT_FAILED ? TSR_EXIT_MISMATCH : worst == REPORT_ERROR ? TSR_EXIT_DEVICE : TSR_EXIT_OK;
 }

@@ -265,7 +265,7 @@ char *report_words_of_device(const json_t *device, char *text)
       passed = count(device, REPORT_PASSED);
   text[0] = '\0';
   if (failed > 0) {
-    say(&s, "WRONG: %d part%s found results that are wrong", failed, failed > 1 ? "s" : "");
+    say(&s, "%d part%s found results that are wrong", failed, failed > 1 ? "s" : "");
   } else if (errors > 0) {
     say(&s, "no result was wrong, but %d part%s ended with an error", errors, errors > 1 ? "s" : "");
   } else if (passed + incomplete == 0) {
