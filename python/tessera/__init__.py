@@ -32,7 +32,9 @@ from .errors import (
 from .evaluate import Bleu, Chrf, Evaluation, evaluate
 from .options import Options
 from .program import Executable, Masking, Program, Tensor
+from .recipe import Recipe
 from .results import Hypothesis, Translation
+from .trainer import Trainer, TrainingResult, TrainingStep, Validation
 from .translator import Score, Translator
 
 __all__ = [
@@ -61,13 +63,18 @@ __all__ = [
     "Options",
     "PluginError",
     "Program",
+    "Recipe",
     "Score",
     "ShapeError",
     "Tensor",
     "TesseraError",
+    "Trainer",
+    "TrainingResult",
+    "TrainingStep",
     "Translation",
     "Translator",
     "UnsupportedError",
+    "Validation",
     "devices",
     "evaluate",
     "problems",

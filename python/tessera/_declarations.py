@@ -109,6 +109,11 @@ typedef struct tsr_gradient_options {
 } tsr_gradient_options;
 tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, const tsr_ref *parameters,
     int32_t n, const tsr_gradient_options *options, tsr_ref *gradients);
+typedef struct tsr_corpus_files {
+  const char *source;
+  const char *target;
+  int32_t part;
+} tsr_corpus_files;
 enum {
   TSR_BLEU_ORDER = 4,
   TSR_CHRF_ORDER = 6,
@@ -146,6 +151,7 @@ tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, co
 char *tsr_scorer_signature(const tsr_scorer *scorer, int32_t metric, char *text, size_t size);
 tsr_status tsr_scorer_bleu(const tsr_scorer *scorer, tsr_bleu *bleu);
 tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf);
+tsr_status tsr_file_replace(const char *path, const void *bytes, size_t size);
 typedef struct tsr_runtime tsr_runtime;
 typedef struct tsr_device tsr_device;
 typedef struct tsr_buffer tsr_buffer;
@@ -203,6 +209,25 @@ void tsr_executable_destroy(tsr_executable *executable);
 tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, const void *bytes, int64_t size);
 tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void *bytes, int64_t size);
 tsr_status tsr_executable_run(tsr_executable *executable);
+enum {
+  TSR_NORM_LAYER = 1,
+  TSR_NORM_RMS = 2,
+  TSR_NORM_LAYER_STD = 3,
+};
+enum {
+  TSR_NORM_POST = 1,
+  TSR_NORM_PRE = 2,
+};
+enum {
+  TSR_POSITION_NONE = 0,
+  TSR_POSITION_SINUSOID_HALVES = 1,
+  TSR_POSITION_SINUSOID_INTERLEAVED = 2,
+  TSR_POSITION_LEARNED = 3,
+  TSR_POSITION_RELATIVE = 4,
+  TSR_POSITION_SINUSOID_TENSOR2TENSOR = 5,
+  TSR_POSITION_RELATIVE_CLAMPED = 6,
+  TSR_POSITION_RELATIVE_VECTORS = 7,
+};
 typedef struct tsr_transformer_config {
   uint32_t struct_size;
   char family[32];
@@ -246,6 +271,7 @@ typedef struct tsr_transformer_config {
 } tsr_transformer_config;
 typedef struct tsr_model tsr_model;
 tsr_status tsr_model_open(const char *folder, tsr_model **model);
+tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **model);
 void tsr_model_close(tsr_model *model);
 const tsr_transformer_config *tsr_model_config(const tsr_model *model);
 tsr_status tsr_model_check_weights(const tsr_model *model);
@@ -447,6 +473,7 @@ enum {
 };
 tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer);
 void tsr_tokenizer_close(tsr_tokenizer *tokenizer);
+tsr_status tsr_tokenizer_open_folder(const char *folder, tsr_tokenizer **tokenizer);
 typedef struct tsr_tokenizer_info {
   int32_t source_vocabulary;
   int32_t target_vocabulary;
@@ -476,6 +503,175 @@ enum {
 };
 void tsr_free(void *memory);
 typedef struct tsr_shortlist tsr_shortlist;
+typedef struct tsr_training_options {
+  uint32_t struct_size;
+  float dropout;
+  float attention_dropout;
+  float activation_dropout;
+  float label_smoothing;
+  float beta1, beta2;
+  float epsilon;
+  float weight_decay;
+  int32_t decoupled;
+  float max_norm;
+  int32_t average;
+  int32_t recompute;
+  int32_t statistics;
+  tsr_dtype products;
+} tsr_training_options;
+typedef struct tsr_trainer tsr_trainer;
+enum {
+  TSR_TOY_TASK_TRAINING = 0,
+  TSR_TOY_TASK_HELD_OUT = 1,
+};
+enum {
+  TSR_TOY_TASK_EOS = 0,
+  TSR_TOY_TASK_UNK = 1,
+  TSR_TOY_TASK_FIRST_TOKEN = 2,
+};
+typedef struct tsr_toy_task {
+  int32_t kind;
+  int32_t set;
+  int32_t vocabulary;
+  int32_t min_length;
+  int32_t max_length;
+  uint64_t seed;
+} tsr_toy_task;
+tsr_status tsr_toy_task_find(const char *name, int32_t *kind);
+tsr_status tsr_toy_task_check(const tsr_toy_task *task);
+typedef struct tsr_training_data_options {
+  uint32_t struct_size;
+  int32_t shuffle;
+  tsr_corpus_files files;
+  const tsr_tokenizer *tokenizer;
+  const tsr_toy_task *task;
+  int64_t task_examples;
+  int32_t batch_tokens;
+  int32_t max_source;
+  int32_t max_target;
+  int32_t step;
+  double max_ratio;
+  uint64_t seed;
+  int64_t epochs;
+  int32_t pool;
+  int32_t decoder_start_id;
+  int32_t source_pad_id;
+  int32_t target_pad_id;
+} tsr_training_data_options;
+typedef struct tsr_training_data_counts {
+  int64_t read;
+  int64_t kept;
+  int64_t empty;
+  int64_t too_long;
+  int64_t uneven;
+} tsr_training_data_counts;
+typedef struct tsr_schedule {
+  int32_t kind;
+  double peak;
+  double floor;
+  int64_t warmup;
+} tsr_schedule;
+tsr_status tsr_schedule_find(const char *name, int32_t *kind);
+double tsr_schedule_paper_peak(double factor, int32_t d_model, int64_t warmup);
+enum {
+  TSR_INITIAL_XAVIER = 1,
+  TSR_INITIAL_FAMILY = 2,
+};
+enum {
+  TSR_CRITERION_LOSS = 1,
+  TSR_CRITERION_BLEU = 2,
+  TSR_CRITERION_EXACT = 3,
+};
+typedef struct tsr_training_run_step {
+  int64_t step;
+  int64_t epoch;
+  double seconds;
+  double loss;
+  double rate;
+  double gradient_norm;
+  double tokens_per_second;
+  double scale;
+  int64_t skipped;
+  double done;
+  int32_t is_row;
+  const tsr_trainer *trainer;
+} tsr_training_run_step;
+typedef struct tsr_training_run_validation {
+  int64_t step;
+  int64_t epoch;
+  double seconds;
+  double loss;
+  double perplexity;
+  double bleu;
+  double exact;
+  int32_t is_best;
+  int32_t averaged;
+} tsr_training_run_validation;
+typedef void (*tsr_training_step_fn)(void *user, const tsr_training_run_step *step);
+typedef void (*tsr_training_validation_fn)(void *user, const tsr_training_run_validation *validation);
+typedef tsr_status (*tsr_training_opened_fn)(void *user, int64_t step);
+typedef int32_t (*tsr_training_stopping_fn)(void *user);
+typedef struct tsr_training_run_options {
+  uint32_t struct_size;
+  int32_t resume;
+  const char *folder;
+  const tsr_training_data_options *data;
+  const char *tokenizer_folder;
+  const tsr_training_options *training;
+  tsr_schedule schedule;
+  uint64_t seed;
+  int32_t initial;
+  int32_t accumulate;
+  double average_decay;
+  double loss_scale;
+  int32_t scale_window;
+  int32_t average_last;
+  int64_t steps;
+  double minutes;
+  double until;
+  int32_t patience;
+  int32_t keep;
+  int64_t log_every;
+  int64_t save_every;
+  int64_t validate_every;
+  tsr_corpus_files valid;
+  int32_t criterion;
+  int32_t beam;
+  int32_t sentences;
+  tsr_dtype storage;
+  int32_t saved_beam;
+  int32_t reserved;
+  void *user;
+  tsr_training_step_fn step;
+  tsr_training_validation_fn validation;
+  tsr_training_opened_fn opened;
+  tsr_training_stopping_fn is_stopping;
+} tsr_training_run_options;
+enum {
+  TSR_TRAINING_END_STEPS = 1,
+  TSR_TRAINING_END_EPOCHS = 2,
+  TSR_TRAINING_END_MINUTES = 3,
+  TSR_TRAINING_END_PATIENCE = 4,
+  TSR_TRAINING_END_UNTIL = 5,
+  TSR_TRAINING_END_STOPPED = 6,
+};
+typedef struct tsr_training_run_result {
+  int32_t reason;
+  int64_t step;
+  int64_t epoch;
+  int64_t skipped;
+  double seconds;
+  double loss;
+  int32_t has_validation;
+  tsr_training_run_validation validation;
+  tsr_training_data_counts counts;
+  int64_t state_bytes;
+  int64_t temporary_bytes;
+  int64_t planned_bytes;
+  int32_t programs;
+} tsr_training_run_result;
+tsr_status tsr_training_run_sized(const tsr_model *model, tsr_device *device, tsr_device *fallback, const
+    tsr_training_run_options *options, tsr_training_run_result *result, size_t size);
 typedef struct tsr_translator tsr_translator;
 typedef struct tsr_translator_options {
   uint32_t struct_size;
