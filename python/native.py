@@ -3,13 +3,14 @@
 """Puts what a wheel has of the library into a folder:
 
     libtessera.so.0
+    bin/tessera                         the program, for the cases of a check
     tessera/libtessera-backend-*.so     where the library looks for them
     private/*.so*                       the libraries that it needs and that not every machine has
     pages/*                             the parts of the page of attention
 
 usage: native.py --root TREE --build BUILD --output FOLDER --version VERSION
 
-Without a BUILD, the library is built, in a folder beside the output."""
+Without a BUILD, the library is built in the tree's folder build-wheel, which the next wheel finds as it is."""
 
 import argparse
 import pathlib
@@ -26,12 +27,13 @@ EVERYWHERE = re.compile(
 PAGES = ("page.css", "attention.css", "attention.html")
 
 
-def build(root, folder):
-    """Builds the library and its backends with all instruction levels."""
+def build(root, folder, version):
+    """Builds the library, its backends with all instruction levels, and the program without its components."""
     if not (folder / "build.ninja").exists():
         options = ["-Dtests=false", "-Dpng=disabled", "-Ddocuments=disabled", "-Dserve=disabled", "-Dvulkan=enabled"]
         subprocess.run(["meson", "setup", *options, str(folder), str(root)], check=True)
-    targets = ["core/libtessera.so"] + [f"backends/{name}/libtessera-backend-{name}.so" for name in BACKENDS]
+    targets = [f"core/libtessera.so.{version}", "tools/tessera/tessera"]
+    targets += [f"backends/{name}/libtessera-backend-{name}.so" for name in BACKENDS]
     subprocess.run(["ninja", "-C", str(folder), *targets], check=True)
 
 
@@ -62,17 +64,20 @@ def main():
     built = re.search(r"^  version: '([^']*)'", (root / "meson.build").read_text(encoding="utf-8"), re.MULTILINE)
     if not built or built.group(1) != options.version:
         sys.exit(f"the package's version, {options.version}, is not the library's: see python/meson.build")
-    folder = pathlib.Path(options.build).resolve() if options.build else output.parent / "library"
+    folder = pathlib.Path(options.build).resolve() if options.build else root / "build-wheel"
     if not options.build:
-        build(root, folder)
+        build(root, folder, options.version)
     shutil.rmtree(output, ignore_errors=True)
     library = folder / "core" / "libtessera.so.0"
     backends = [folder / "backends" / name / f"libtessera-backend-{name}.so" for name in BACKENDS]
     copy(library, output / library.name)
     for path in backends:
         copy(path, output / "tessera" / path.name)
+    program = folder / "tools" / "tessera" / "tessera"
+    copy(program, output / "bin" / program.name)
+    (output / "bin" / program.name).chmod(0o755)
     private = {}
-    for path in [library, *backends]:
+    for path in [library, program, *backends]:
         private.update(needed(path))
     for name, path in sorted(private.items()):
         if not name.startswith("libtessera"):

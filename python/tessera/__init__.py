@@ -8,6 +8,7 @@
 """
 
 from .attention import Attention
+from .checking import CheckedCase, CheckResult, check
 from .devices import Device, devices, problems
 from .errors import (
     BusyError,
@@ -42,6 +43,8 @@ __all__ = [
     "Bleu",
     "BusyError",
     "CancelledError",
+    "CheckResult",
+    "CheckedCase",
     "Chrf",
     "DeadlineError",
     "Device",
@@ -75,6 +78,7 @@ __all__ = [
     "Translator",
     "UnsupportedError",
     "Validation",
+    "check",
     "devices",
     "evaluate",
     "problems",

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices, and scores of corpora."""
 
+import os
+import pathlib
+
 import pytest
 
 import tessera
@@ -32,3 +35,26 @@ def test_evaluate_references():
     with pytest.raises(tessera.InvalidArgumentError):
         tessera.evaluate(["a"], ["a", "b"])
     assert tessera.evaluate([], []).bleu.score == 0
+
+
+def test_check():
+    found = tessera.check("cpu", ops=["softmax", "relu"], share=20)
+    assert found and found.failed == found.unsupported == 0 and found.failures == ()
+    assert 0 < tessera.check("cpu", ops=["relu"], share=20).cases < found.cases
+
+
+def test_check_finds(monkeypatch):
+    """A device that computes wrongly, and one that lacks operators."""
+    build = pathlib.Path(os.environ["BUILD_ROOT"])
+    folders = [build / "tests" / "cli", build / "backends" / "reference", build / "backends" / "template"]
+    monkeypatch.setenv("TESSERA_BACKEND_PATH", ":".join(str(folder) for folder in folders))
+    monkeypatch.setenv("FAULTY_LINE", "")
+    found = tessera.check("faulty", ops=["matmul"], share=1000)
+    assert not found and found.failed == len(found.failures) > 0
+    assert found.failures[0].device == "faulty:0" and found.failures[0].name.startswith("matmul")
+    lacking = tessera.check("template", ops=["softmax"], share=20)
+    assert lacking and lacking.unsupported == len(lacking.not_supported) > 0
+    with pytest.raises(tessera.NoDeviceError, match="nothing"):
+        tessera.check("nothing")
+    with pytest.raises(tessera.InvalidArgumentError, match="share"):
+        tessera.check("cpu", share=0)

@@ -9,15 +9,17 @@ import zipfile
 
 import pytest
 
-from conftest import MODEL, ROOT
+from conftest import ROOT, lines_of
 
 USE = """
 import sys, tessera
 from tessera import ctranslate2
 print(tessera.__file__)
 with tessera.Translator(sys.argv[1], "cpu") as translator:
-    print(translator.translate("The weather is nice today.", beam=4))
+    lines = open(sys.argv[1] + "/sample.en", encoding="utf-8").read().splitlines()
+    print([str(found) for found in translator.translate(lines)])
     print(translator.attention("Hello.").to_html().count("<canvas"))
+print(bool(tessera.check("cpu", ops=["relu"], share=20)))
 print([device.name for device in tessera.devices()][:2], tessera.problems())
 maps = open("/proc/self/maps").read()
 for name in ("libtessera.so.0", "libtessera-backend-cpu.so", "libsentencepiece.so"):
@@ -61,12 +63,13 @@ def test_installed(wheel, tmp_path):
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run([*pip, wheel], check=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("TESSERA", "PYTHON"))}
+    model = ROOT / "tools" / "demo-model"
     done = subprocess.run(
-        [python, "-c", USE, MODEL], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
+        [python, "-c", USE, model], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    path, text, canvases, devices, *loaded = done.stdout.splitlines()
-    assert path.startswith(str(tmp_path)) and text == "Il fait beau aujourd'hui."
-    assert int(canvases) > 0
+    path, texts, canvases, is_right, devices, *loaded = done.stdout.splitlines()
+    assert path.startswith(str(tmp_path)) and int(canvases) > 0 and is_right == "True"
+    assert texts == repr(lines_of(model / "sample.fr"))
     assert devices == "['cpu:0', 'reference:0'] []"
     assert loaded == ["1 True"] * 3
