@@ -54,6 +54,7 @@ RECIPES = {
         init="family",
         statistics=True,
         accumulate=2,
+        warmup=3,
         average=0.9,
         save_precision="f32",
     ),
