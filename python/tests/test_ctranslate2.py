@@ -322,8 +322,8 @@ def test_shortest():
 def test_recorded_texts(translator, english, beam):
     """The test sentences, by a model that was converted to int8 and computed in float32."""
     folder = DATA / "ctranslate2" / "marian-en-fr-int8"
-    expected = lines_of(folder / "recorded" / f"int8.as-float32.beam{beam}.fr", 300)
-    source = [translator.tokens(translator.tokenize(text), source=True) for text in english[:300]]
+    expected = lines_of(folder / "recorded" / f"int8.as-float32.beam{beam}.fr", 150)
+    source = [translator.tokens(translator.tokenize(text), source=True) for text in english[:150]]
     with ctranslate2.Translator(folder, compute_type="float32") as converted:
         found = converted.translate_batch(source, beam_size=beam, return_scores=True)
     texts = ["".join(result.hypotheses[0]).replace("\u2581", " ").strip() for result in found]

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -206,7 +207,7 @@ except KeyboardInterrupt:
     assert steps[0] == int(printed[-2]) + 1 if len(printed) > 1 else steps[0] > 3
 
 
-def test_curves(tmp_path):
+def test_curves(tmp_path, monkeypatch):
     trainer = tessera.Trainer(**TASK, out=tmp_path / "out")
     trainer.run()
     curves = trainer.curves()
@@ -214,6 +215,10 @@ def test_curves(tmp_path):
     steps, losses = np.asarray(curves["step"]), np.asarray(curves["loss"])
     assert steps.tolist() == [2, 3, 4, 6, 6] and np.isnan(losses).tolist() == [False, True, False, False, True]
     assert math.isclose(losses[0], log_of(tmp_path / "out")[0]["loss"], rel_tol=1e-6)
+    # With pandas, whichever stands for it here, a frame of the same columns.
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda columns: ("frame", columns)))
+    kind, columns = trainer.curves()
+    assert kind == "frame" and list(columns) == list(curves)
 
 
 def test_errors(tmp_path):

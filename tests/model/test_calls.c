@@ -215,8 +215,9 @@ static void stop_later(void *user, uint64_t ticket, const char *text, size_t siz
 /* Either kind of translator searches texts together, on all its threads, and stops when the caller wants it. */
 static void check_together(int32_t is_static)
 {
-  tsr_translation_request requests[MOST_LINES];
-  tsr_translation *expected[MOST_LINES], *answers[MOST_LINES];
+  enum { N = 40 };
+  tsr_translation_request requests[N];
+  tsr_translation *expected[N], *answers[N];
   const char *device = "cpu";
   const tsr_translator_options wanted = {TSR_SIZED(tsr_translator_options), .n_devices = 1, .devices = &device,
                                          .workers = 2, .static_batches = is_static};
@@ -224,39 +225,39 @@ static void check_together(int32_t is_static)
   check(tsr_translator_open(folder, &wanted, &t));
   tsr_generate_options options = search_of(tsr_translator_model(t), 4);
   tsr_translator_statistics s;
-  fill_requests(&options, MOST_LINES, requests);
-  check(tsr_translator_translate(other, MOST_LINES, requests, expected));
-  check(tsr_translator_translate_together(t, MOST_LINES, requests, NULL, answers));
-  for (int32_t i = 0; i < MOST_LINES; i++) {
+  fill_requests(&options, N, requests);
+  check(tsr_translator_translate(other, N, requests, expected));
+  check(tsr_translator_translate_together(t, N, requests, NULL, answers));
+  for (int32_t i = 0; i < N; i++) {
     assert_string_equal(answers[i]->hypotheses[0]->text, expected[i]->hypotheses[0]->text);
   }
   tsr_translator_measure(t, &s);
   assert_int_equal(s.search_threads, 2);
-  free_answers(MOST_LINES, answers);
+  free_answers(N, answers);
 
   stopping stop = {.stop = 1};
-  check(tsr_translator_translate_together(t, MOST_LINES, requests, &stop.stop, answers));
-  for (int32_t i = 0; i < MOST_LINES; i++) {
+  check(tsr_translator_translate_together(t, N, requests, &stop.stop, answers));
+  for (int32_t i = 0; i < N; i++) {
     assert_int_equal(answers[i]->status, TSR_ERR_CANCELLED);
   }
-  free_answers(MOST_LINES, answers);
+  free_answers(N, answers);
   int64_t steps = s.step_runs;
   tsr_translator_measure(t, &s);
   assert_int_equal(s.step_runs, steps);
 
   stop = (stopping){.after = 3};
-  for (int32_t i = 0; i < MOST_LINES; i++) {
+  for (int32_t i = 0; i < N; i++) {
     requests[i].piece = stop_later;
     requests[i].piece_user = &stop;
   }
-  check(tsr_translator_translate_together(t, MOST_LINES, requests, &stop.stop, answers));
+  check(tsr_translator_translate_together(t, N, requests, &stop.stop, answers));
   int32_t n_given_up = 0;
-  for (int32_t i = 0; i < MOST_LINES; i++) {
+  for (int32_t i = 0; i < N; i++) {
     n_given_up += answers[i]->status == TSR_ERR_CANCELLED;
     assert_true(answers[i]->status == TSR_OK || answers[i]->status == TSR_ERR_CANCELLED);
   }
-  assert_in_range(n_given_up, 1, MOST_LINES);
-  free_answers(MOST_LINES, answers);
+  assert_in_range(n_given_up, 1, N);
+  free_answers(N, answers);
   tsr_translator_measure(t, &s);
   assert_int_equal(s.running + s.waiting, 0);
 
@@ -264,7 +265,7 @@ static void check_together(int32_t is_static)
   assert_string_equal(answers[1]->hypotheses[0]->text, expected[1]->hypotheses[0]->text);
   free_answers(2, answers);
   assert_int_equal(tsr_translator_translate_together(NULL, 0, NULL, NULL, NULL), TSR_ERR_ARGUMENT);
-  free_answers(MOST_LINES, expected);
+  free_answers(N, expected);
   tsr_translator_close(other);
   tsr_translator_close(t);
 }
