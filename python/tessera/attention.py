@@ -46,6 +46,8 @@ class Attention:
     """[layers, heads, target tokens, source tokens]."""
     model: str = dataclasses.field(repr=False)
     device: str = dataclasses.field(repr=False)
+    is_given: bool = dataclasses.field(default=False, repr=False)
+    """Whether the target was given; else it is the model's own translation."""
 
     def to_html(self) -> str:
         """A page that needs nothing else, as ``tessera attention --out`` writes it."""
@@ -58,7 +60,7 @@ class Attention:
                 kinds.append({**kind, "layers": weights.shape[0], "heads": weights.shape[1]})
         data = {
             "about": [["Model", self.model], ["Device", self.device], ["Source", self.source]]
-            + [["Target", self.target]],
+            + [["Target" if self.is_given else "Translation", self.target]],
             "source": {"tokens": self.source_tokens, "labels": _labels(self.source_tokens)},
             "target": {
                 "tokens": self.target_tokens,
@@ -67,11 +69,12 @@ class Attention:
             },
             "kinds": kinds,
         }
+        title = html.escape(self.source).replace("&#x27;", "&#39;")
         text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
         return (
             "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>\n"
             "<meta name='viewport' content='width=device-width'>\n"
-            f"<title>{html.escape(self.source)}</title>\n"
+            f"<title>{title}</title>\n"
             f"<style>{_page('page.css')}{_page('attention.css')}</style></head><body>\n<h1>Attention</h1>\n"
             f"<script type='application/json' id='data'>{text}</script>\n{_page('attention.html')}</body></html>\n"
         )
@@ -106,6 +109,7 @@ def _labels(tokens: Tuple[str, ...]) -> List[str]:
 
 def attention_of(translator: "Translator", text: str, target: Optional[str]) -> Attention:
     """Teacher forcing of one sentence."""
+    is_given = target is not None
     source = translator._cut(translator.tokenize(text))
     config = lib.tsr_model_config(translator._model)
     if not text.strip():
@@ -157,6 +161,7 @@ def attention_of(translator: "Translator", text: str, target: Optional[str]) -> 
         tuple(translator.tokens(following)),
         model=translator._path,
         device=translator.device,
+        is_given=is_given,
         **arrays,
     )
 

@@ -5,7 +5,10 @@ import asyncio
 import gc
 import json
 import math
+import os
+import re
 import shutil
+import subprocess
 import threading
 import time
 
@@ -276,11 +279,20 @@ def test_attention(translator, english, greedy):
         translator.attention(" ")
 
 
-def test_attention_page(translator):
-    found = translator.attention("Is 1 < 2?")
-    page = found.to_html()
-    assert page.startswith("<!doctype html>") and "Is 1 &lt; 2?" in page and "\\u003c" in page
-    assert "<iframe srcdoc=" in found._repr_html_()
+@pytest.mark.parametrize("target", [None, "Est-ce <vrai> ?"])
+def test_attention_page(translator, tmp_path, target):
+    """The page that `tessera attention` writes."""
+    text = "Is 1 < 2? 'Yes'."
+    command = [os.environ["TESSERA"], "attention", MODEL, "--device", "cpu", "--out", tmp_path / "page.html", text]
+    subprocess.run(command + (["--target", target] if target else []), check=True, capture_output=True)
+    found = translator.attention(text, target)
+    data = re.compile("(?<=id='data'>).*?(?=</script>)", re.DOTALL)
+    pages = [found.to_html(), (tmp_path / "page.html").read_text(encoding="utf-8")]
+    assert data.sub("", pages[0]) == data.sub("", pages[1])
+    numbers = [json.loads(data.search(page).group()) for page in pages]
+    assert numbers[0] == numbers[1] and len(numbers[0]["kinds"]) == 3
+    assert "<" not in data.search(pages[0]).group()
+    assert found._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
 
 
 def test_tokens(translator):
