@@ -6,6 +6,8 @@
     bin/tessera                         the program, for the cases of a check
     tessera/libtessera-backend-*.so     where the library looks for them
     private/*.so*                       the libraries that it needs and that not every machine has
+    private/licences/*                  theirs, as Debian has them
+    LICENSE                             the library's
     pages/*                             the parts of the page of attention
 
 usage: native.py --root TREE --build BUILD --output FOLDER --version VERSION
@@ -50,6 +52,17 @@ def needed(path):
     return found
 
 
+def licence(path):
+    """The file that says under which licence Debian distributes a library; None on another system."""
+    if not shutil.which("dpkg-query"):
+        return None
+    for name in (path, str(pathlib.Path(path).resolve()), re.sub("^/usr", "", str(pathlib.Path(path).resolve()))):
+        found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True, check=False)
+        if found.returncode == 0:
+            return pathlib.Path("/usr/share/doc", found.stdout.split(":")[0], "copyright")
+    return None
+
+
 def copy(source, target):
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
@@ -82,6 +95,10 @@ def main():
     for name, path in sorted(private.items()):
         if not name.startswith("libtessera"):
             copy(path, output / "private" / name)
+            text = licence(path)
+            if text and text.exists():
+                copy(text, output / "private" / "licences" / f"{name}.txt")
+    copy(root / "LICENSE", output / "LICENSE")
     for name in PAGES:
         copy(root / "tools" / "tessera" / "pages" / name, output / "pages" / name)
 

@@ -76,6 +76,11 @@ _FIELDS = frozenset(field.name for field in dataclasses.fields(Options))
 _LONG_INPUT = {"cut": lib.TSR_LONG_CUT, "split": lib.TSR_LONG_SPLIT, "error": lib.TSR_LONG_ERROR}
 # Options that are fields of the search's, under the same or another name.
 _SEARCH = {
+    "beam": "beam",
+    "hypotheses": "n_best",
+    "alternatives": "alternatives",
+    "seed": "seed",
+    "attention_layer": "attention_layer",
     "max_length": "max_length",
     "min_length": "min_length",
     "length_penalty": "length_penalty",
@@ -116,37 +121,40 @@ class Request:
             raise InvalidArgumentError(f"long_input={options.long_input!r}: there are {', '.join(_LONG_INPUT)}")
         self.options = options
         self.search = defaults_of(model)
-        try:
-            self._fill_search()
-        except OverflowError as error:
-            raise InvalidArgumentError(str(error)) from None
+        self._fill_search()
         check(lib.tsr_generate_check(model, self.search))
         self.template = sized("tsr_translation_request")
         self._kept = [self.search]
         self._fill_template()
 
+    def _set(self, into: Any, field: str, name: str) -> None:
+        """Gives a field the option of that name, unless that is None."""
+        value = getattr(self.options, name)
+        if value is None:
+            return
+        try:
+            setattr(into, field, value)
+        except (OverflowError, TypeError) as error:
+            kind = InvalidArgumentError if isinstance(error, OverflowError) else TypeError
+            raise kind(f"{name}={value!r}: {error}") from None
+
     def _fill_search(self) -> None:
         options, search = self.options, self.search
         for name, field in _SEARCH.items():
-            value = getattr(options, name)
-            if value is not None:
-                setattr(search, field, value)
+            self._set(search, field, name)
         if options.sample is not None:
             search.sample = 1 if options.sample else 0
         if options.beam is not None:
-            search.beam = options.beam
+            if search.beam > 1 and options.sample is None:
+                search.sample = 0
         elif search.sample:
             search.beam = 1
-        elif options.hypotheses > search.beam:
-            search.beam = options.hypotheses
-        if options.beam is not None and options.beam > 1 and options.sample is None:
-            search.sample = 0
-        search.n_best = 1 if options.alternatives else options.hypotheses
-        search.alternatives = options.alternatives
+        elif search.n_best > search.beam:
+            search.beam = search.n_best
+        if search.alternatives:
+            search.n_best = 1
         search.scores = 1 if options.scores else 0
-        search.seed = options.seed
         search.attention = 1 if options.attention else 0
-        search.attention_layer = options.attention_layer
 
     def _text(self, text: Optional[str]) -> Any:
         if text is None:
@@ -163,8 +171,8 @@ class Request:
         template.target_language = self._text(options.target_language)
         template.prefix = self._text(options.prefix)
         template.number = -1
-        template.timeout = options.timeout
-        template.max_source = options.max_source
+        self._set(template, "timeout", "timeout")
+        self._set(template, "max_source", "max_source")
         template.alignment = template.spans = 1 if options.alignment else 0
         if options.replace_unknown is not None:
             template.replace_unknown = 1 if options.replace_unknown else -1

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import DATA, MODEL, run_python
+from conftest import DATA, MODEL, ROOT, run_python
 
 BEGIN = """
 import os, sys, tessera
@@ -123,3 +123,19 @@ def test_backend_path():
         env={**os.environ, "TESSERA_BACKEND_PATH": folder},
     )
     assert done.stdout == "['reference:0']\n", done.stderr
+
+
+def example(name, *arguments):
+    command = [sys.executable, ROOT / "python" / "examples" / f"{name}.py", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_examples(tmp_path, english, greedy):
+    """They run, and print translations."""
+    (tmp_path / "in").write_text("\n".join(english[:3]) + "\n", encoding="utf-8")
+    assert example("translate_file", MODEL, tmp_path / "in", tmp_path / "out") == []
+    assert len((tmp_path / "out").read_text(encoding="utf-8").splitlines()) == 3
+    assert [line.split(" ", 1)[1] for line in example("many_at_once", MODEL, english[0])] == [greedy[0]]
+    folder = DATA / "ctranslate2" / "marian-en-fr-int8"
+    lines = example("ctranslate2_tokens", folder, "\u2581He", "\u2581was", "\u2581late", ".", "</s>")
+    assert len(lines) == 2 and lines[0].endswith("\u2581Il \u2581était \u2581en \u2581retard .")

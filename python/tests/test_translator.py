@@ -156,8 +156,10 @@ def test_options(translator, english, greedy):
         translator.translate("Hello.", beems=4)
     with pytest.raises(tessera.InvalidArgumentError, match="beam"):
         translator.translate("Hello.", beam=-1)
-    with pytest.raises(tessera.InvalidArgumentError):
+    with pytest.raises(tessera.InvalidArgumentError, match="beam=1099511627776: "):
         translator.translate("Hello.", beam=1 << 40)
+    with pytest.raises(TypeError, match="max_length='long': "):
+        translator.translate("Hello.", max_length="long")
     with pytest.raises(tessera.InvalidArgumentError, match="long_input"):
         translator.translate("Hello.", long_input="shorten")
 
@@ -376,7 +378,7 @@ def test_closed_by_another_thread(english, n):
 
     def work():
         try:
-            outcome.append(opened.translate(english[:n], beam=16))
+            outcome.append(opened.translate(english[:n], beam=16, min_length=200, max_length=256))
         except (tessera.CancelledError, ValueError) as error:
             outcome.append(error)
 

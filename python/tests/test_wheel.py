@@ -2,6 +2,7 @@
 """The wheel: built, installed where nothing of the tree is, and used. BUILD_ROOT names the build folder."""
 
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,8 @@ def wheel(tmp_path_factory):
     shutil.copytree(ROOT / "python", tree / "python", ignore=shutil.ignore_patterns(".*", "__pycache__"))
     (tree / "tools" / "tessera").mkdir(parents=True)
     shutil.copytree(ROOT / "tools" / "tessera" / "pages", tree / "tools" / "tessera" / "pages")
-    shutil.copy(ROOT / "meson.build", tree)
+    for name in ("meson.build", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
     setting = f"--config-settings=setup-args=-Dbuild={os.environ['BUILD_ROOT']}"
     subprocess.run([*command, setting, "--wheel-dir", tree / "dist", tree / "python"], check=True)
@@ -52,6 +54,11 @@ def test_name_and_files(wheel):
         sources = {f"tessera/{path.name}" for path in (ROOT / "python" / "tessera").glob("*.py")}
         assert sources | {"tessera/py.typed"} <= names
         assert {f"tessera/lib/tessera/libtessera-backend-{name}.so" for name in ("cpu", "reference", "vulkan")} <= names
+        assert "tessera/lib/LICENSE" in names
+        private = [name for name in names if name.startswith("tessera/lib/private/lib")]
+        licences = {name for name in names if name.startswith("tessera/lib/private/licences/")}
+        if pathlib.Path("/etc/debian_version").exists():
+            assert licences == {name.replace("private/", "private/licences/") + ".txt" for name in private} != set()
         (metadata,) = [name for name in names if name.endswith("/WHEEL")]
         assert b"Tag: py3-none-linux_x86_64" in archive.read(metadata)
 
