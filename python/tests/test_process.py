@@ -47,7 +47,10 @@ def test_interrupt(what):
         assert process.stdout.readline() == "begins\n"
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
+        try:
+            rest, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert rest.startswith("stopped C'est vraiment bas."), rest
     assert process.returncode == 0
 

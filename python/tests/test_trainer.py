@@ -194,7 +194,10 @@ except KeyboardInterrupt:
         for _ in range(3):
             assert process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        printed = process.communicate(timeout=60)[0].split()
+        try:
+            printed = process.communicate(timeout=60)[0].split()
+        finally:
+            process.kill()
     assert printed[-1] == "stopped" and process.returncode == 0
     steps = []
     with pytest.raises(StopIteration):
