@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -18,19 +17,24 @@ model, texts = sys.argv[1], open(sys.argv[2], encoding="utf-8").read().splitline
 ARGUMENTS = (str(MODEL), str(DATA / "tatoeba" / "test.en"))
 
 INTERRUPTED = BEGIN + """
-import asyncio, itertools
+import threading, time
 def forever():
     while True:
         yield from texts
 translator = tessera.Translator(model, "cpu")
 work = {
     "queue": lambda: translator.translate(texts[:240], beam=16, min_length=200, max_length=256),
-    "together": lambda: translator.translate(texts * 20, beam=16),
+    "together": lambda: translator.translate(texts[:300], beam=16, min_length=200, max_length=256),
     "iterator": lambda: [None for _ in translator.translate_iter(forever())],
     "stream": lambda: [None for _ in range(1000) for _ in translator.stream(" ".join(texts[:99]), long_input="split")],
     "score": lambda: [translator.score(texts, texts) for _ in range(1000)],
 }[sys.argv[3]]
-print("begins", flush=True)
+def tell():
+    while not (translator._stops or tessera.translator._jobs or translator._n_calls):
+        time.sleep(0.001)
+    time.sleep(0.05)
+    print("begins", flush=True)
+threading.Thread(target=tell).start()
 try:
     work()
 except KeyboardInterrupt:
@@ -45,7 +49,6 @@ def test_interrupt(what):
         [sys.executable, "-c", INTERRUPTED, *ARGUMENTS, what], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "begins\n"
-        time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         try:
             rest, _ = process.communicate(timeout=30)
