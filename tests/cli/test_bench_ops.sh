@@ -220,10 +220,10 @@ if [ -x /usr/bin/python3 ]; then
   script 2 bench-torch --train --precision f16
   stderr_has 'f32, not in f16'
   script 2 bench-torch --ops -- --workers 1
-  stderr_has '--ops hands on no options: --workers 1'
+  stderr_has '--ops passes no options to tessera: --workers 1'
   script 2 bench-torch --decode -- --workers 1
   script 2 bench-torch -- --workers 1
-  stderr_has 'add --no-demo: --workers 1'
+  stderr_has 'options for tessera need --no-demo or --train: --workers 1'
   script 2 bench-torch --ops --train
 fi
 
