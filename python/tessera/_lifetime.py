@@ -62,17 +62,18 @@ class Closable:
     def _calling(self, stop: Optional[Callable[[], None]] = None) -> Iterator[None]:
         """It stays open within; ``stop`` ends what is done within when somebody closes it."""
         _native.check_process()
-        with self._lock:
-            if self._is_closed:
-                raise ValueError(f"the {type(self).__name__.lower()} is closed")
-            self._n_calls += 1
-            key = next(_keys)
-            if stop:
-                self._stops[key] = stop
+        key, is_within = next(_keys), False
         try:
+            with self._lock:
+                if self._is_closed:
+                    raise ValueError(f"the {type(self).__name__.lower()} is closed")
+                self._n_calls, is_within = self._n_calls + 1, True
+                if stop:
+                    self._stops[key] = stop
             yield
         finally:
-            with self._lock:
-                self._stops.pop(key, None)
-                self._n_calls -= 1
-                self._lock.notify_all()
+            if is_within:
+                with self._lock:
+                    self._stops.pop(key, None)
+                    self._n_calls -= 1
+                    self._lock.notify_all()

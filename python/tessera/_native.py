@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
+import contextlib
 import os
 import pathlib
 import threading
@@ -161,6 +163,13 @@ def precision_of(precision: Optional[str]) -> int:
     return int(numbers[precision])
 
 
+def wait_for(event: threading.Event) -> None:
+    """Waits so that the keyboard interrupts it: a signal that comes just before a thread begins to wait does not wake
+    it, so it looks again."""
+    while not event.wait(0.1):
+        pass
+
+
 def on_other_thread(work: Callable[[], int], stop: Callable[[], None]) -> None:
     """Calls `work`, a call of the library that takes long and returns a status, so that the keyboard interrupts it:
     `stop` is called then, and when `work` has returned, KeyboardInterrupt goes on. Signals reach the main thread alone,
@@ -169,9 +178,13 @@ def on_other_thread(work: Callable[[], int], stop: Callable[[], None]) -> None:
         check(work())
         return
     failure: List[BaseException] = []
-    done = threading.Event()
+    done, gate, may_begin = threading.Event(), threading.Lock(), False
+    gate.acquire()
 
     def run() -> None:
+        gate.acquire()
+        if not may_begin:
+            return
         try:
             check(work())
         except BaseException as error:
@@ -179,14 +192,19 @@ def on_other_thread(work: Callable[[], int], stop: Callable[[], None]) -> None:
         finally:
             done.set()
 
-    thread = threading.Thread(target=run, name="tessera", daemon=True)
-    thread.start()
     try:
-        done.wait()
+        # An interrupt may come between any two of these lines, and threading.Thread.start would wait.
+        _thread.start_new_thread(run, ())
+        may_begin = True
+        gate.release()
+        wait_for(done)
     except BaseException:
         stop()
-        thread.join()
+        with contextlib.suppress(RuntimeError):  # it was released
+            gate.release()
+        while may_begin and not done.is_set():  # the library still uses what the caller frees next
+            with contextlib.suppress(KeyboardInterrupt):
+                done.wait()
         raise
-    thread.join()
     if failure:
         raise failure[0]

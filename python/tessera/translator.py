@@ -30,7 +30,7 @@ from typing import (
 
 from . import _native
 from ._lifetime import Closable, called
-from ._native import check, ffi, lib, on_other_thread, sized, text_of
+from ._native import check, ffi, lib, on_other_thread, sized, text_of, wait_for
 from .errors import BusyError, CancelledError, InvalidArgumentError, TesseraError, error_of
 from .options import Options, Request, defaults_of, options_of
 from .results import Translation, translation_of
@@ -284,11 +284,11 @@ class Translator(Closable):
                             break
                         except BusyError:
                             waiting = next((known for known in jobs if not events[known].is_set()), None)
-                            events[waiting or job].wait(None if waiting else 0.01)
+                            events[waiting or job].wait(0.1 if waiting else 0.01)
                     jobs.append(job)
                 if jobs:
                     first = jobs[0]
-                    events[first].wait()
+                    wait_for(events[first])
                     jobs.popleft()
                     del events[first]
                     yield first.result()
@@ -401,7 +401,10 @@ class Translator(Closable):
             is_over = False
             try:
                 while True:
-                    piece = pieces.get()
+                    try:
+                        piece = pieces.get(timeout=0.1)  # as wait_for
+                    except queue.Empty:
+                        continue
                     is_over = piece is None
                     if piece is None:
                         job.result()

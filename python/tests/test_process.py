@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals, forks, and the end of Python: each in a process of its own."""
 
+import _thread
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from conftest import DATA, MODEL, ROOT, run_python
+from tessera._native import on_other_thread
 
 BEGIN = """
 import os, sys, tessera
@@ -56,6 +59,35 @@ def test_interrupt(what):
             process.kill()
     assert rest.startswith("stopped C'est vraiment bas."), rest
     assert process.returncode == 0
+
+
+def test_interrupt_unheard():
+    """One that comes just before the main thread waits does not wake it."""
+    stopped, outcome = threading.Event(), []
+
+    def work():
+        outcome.append(stopped.wait(20))
+        return 0
+
+    threading.Timer(0.1, _thread.interrupt_main).start()  # marks it, and wakes nobody
+    with pytest.raises(KeyboardInterrupt):
+        on_other_thread(work, stopped.set)
+    assert outcome == [True]
+
+
+def test_interrupt_at_the_beginning(monkeypatch):
+    """One that comes as the thread is made: what it would have done is not begun."""
+    start, begun = _thread.start_new_thread, []
+
+    def start_and_fail(function, arguments):
+        start(function, arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_thread, "start_new_thread", start_and_fail)
+    with pytest.raises(KeyboardInterrupt):
+        on_other_thread(lambda: begun.append(1) or 0, lambda: None)
+    monkeypatch.undo()
+    assert not begun
 
 
 FORKED = BEGIN + """
