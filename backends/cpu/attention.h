@@ -24,7 +24,7 @@ enum { CPU_FEW_QUERIES = CPU_LANES / 2 };
 enum { CPU_KEYS = 128 };
 
 /* Queries and keys in a tile, and rows of a block of a small product, whose sums fill the registers. */
-enum { CPU_ATTENTION_TILE = 64, CPU_ATTENTION_ROWS = CPU_LANES == 16 ? 8 : CPU_LANES == 8 ? 6 : 4 };
+enum { CPU_ATTENTION_TILE = 64, CPU_ATTENTION_ROWS = CPU_REGISTERS == 32 ? 8 : CPU_LANES == 8 ? 6 : 4 };
 
 typedef struct cpu_attention {
   const cpu_tensor *q, *k, *v, *y;

@@ -114,21 +114,21 @@ BLOCKS(1)
 BLOCKS(2)
 BLOCKS(3)
 BLOCKS(4)
-#if CPU_LANES >= 8
+#if CPU_LANES >= 8 || CPU_REGISTERS == 32
 BLOCKS(5)
 BLOCKS(6)
 #endif
-#if CPU_LANES == 16
+#if CPU_REGISTERS == 32
 BLOCKS(7)
 BLOCKS(8)
 #endif
 
 static const block_fn blocks[BLOCK_ROWS][BLOCK_VECTORS] = {
     {block_1_1, block_1_2}, {block_2_1, block_2_2}, {block_3_1, block_3_2}, {block_4_1, block_4_2},
-#if CPU_LANES >= 8
+#if CPU_LANES >= 8 || CPU_REGISTERS == 32
     {block_5_1, block_5_2}, {block_6_1, block_6_2},
 #endif
-#if CPU_LANES == 16
+#if CPU_REGISTERS == 32
     {block_7_1, block_7_2}, {block_8_1, block_8_2},
 #endif
 };

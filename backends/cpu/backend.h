@@ -17,6 +17,7 @@
 typedef struct cpu_level {
   const char *name;              /* "avx512": the value of TESSERA_CPU_LEVEL */
   const char *instructions;      /* what it needs, for people */
+  int32_t takes_blas;            /* 1: a BLAS, where one is installed, makes large products faster */
   const cpu_operator *operators; /* [CPU_OP_COUNT] */
 } cpu_level;
 

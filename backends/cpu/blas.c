@@ -130,8 +130,8 @@ int32_t cpu_blas_open(const cpu_context *context, cpu_blas **blas)
   if (wanted && strcmp(wanted, "none") == 0) {
     return TSR_OK;
   }
-  /* The kernels that know the CPU's vectors are as fast as a BLAS; the portable ones leave some of them to it. */
-  if (!(wanted && *wanted) && strcmp(context->levels[0]->name, "portable") != 0) {
+  /* The kernels that know x86's vectors are as fast as a BLAS; others leave some products to it. */
+  if (!(wanted && *wanted) && !context->levels[0]->takes_blas) {
     return TSR_OK;
   }
   cpu_blas *opened = calloc(1, sizeof *opened);

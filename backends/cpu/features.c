@@ -12,9 +12,18 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
-enum { FEATURE_AVX2 = 1, FEATURE_AVX512 = 2, FEATURE_AVX512_VNNI = 4, FEATURE_AVX_VNNI = 8 };
+enum {
+  FEATURE_AVX2 = 1,
+  FEATURE_AVX512 = 2,
+  FEATURE_AVX512_VNNI = 4,
+  FEATURE_AVX_VNNI = 8,
+  FEATURE_DOTPROD = 16,
+  FEATURE_I8MM = 32,
+};
 
 #if defined(__x86_64__)
 
@@ -52,6 +61,20 @@ static uint32_t cpu_features(void)
   return found;
 }
 
+#elif defined(__aarch64__) && defined(__linux__)
+
+static uint32_t cpu_features(void)
+{
+  /* Bits of AT_HWCAP and of AT_HWCAP2. A level with dot products is compiled for Armv8.2, which has atomic instructions
+   * besides. */
+  enum { ATOMICS = 1 << 8, DOTPROD = 1 << 20, I8MM = 1 << 13 };
+  const unsigned long needed = ATOMICS | DOTPROD;
+  if ((getauxval(AT_HWCAP) & needed) != needed) {
+    return 0;
+  }
+  return FEATURE_DOTPROD | (getauxval(AT_HWCAP2) & I8MM ? FEATURE_I8MM : 0);
+}
+
 #else
 
 static uint32_t cpu_features(void)
@@ -68,23 +91,35 @@ LEVEL(avx2);
 LEVEL(avx2vnni);
 LEVEL(avx512);
 LEVEL(avx512vnni);
+LEVEL(dotprod);
+LEVEL(i8mm);
 
 static const struct {
   cpu_level level;
   uint32_t needs;
 } levels[] = {
-    {{"portable", "no instructions beyond the architecture's", cpu_operators_portable}, 0},
+#if defined(__aarch64__)
+    {{"portable", "NEON", 1, cpu_operators_portable}, 0},
+#else
+    {{"portable", "no instructions beyond the architecture's", 1, cpu_operators_portable}, 0},
+#endif
 #if defined(CPU_WITH_AVX2)
-    {{"avx2", "AVX2, FMA", cpu_operators_avx2}, FEATURE_AVX2},
+    {{"avx2", "AVX2, FMA", 0, cpu_operators_avx2}, FEATURE_AVX2},
 #endif
 #if defined(CPU_WITH_AVX2VNNI)
-    {{"avx2vnni", "AVX2, FMA, AVX-VNNI", cpu_operators_avx2vnni}, FEATURE_AVX_VNNI},
+    {{"avx2vnni", "AVX2, FMA, AVX-VNNI", 0, cpu_operators_avx2vnni}, FEATURE_AVX_VNNI},
 #endif
 #if defined(CPU_WITH_AVX512)
-    {{"avx512", "AVX-512", cpu_operators_avx512}, FEATURE_AVX512},
+    {{"avx512", "AVX-512", 0, cpu_operators_avx512}, FEATURE_AVX512},
 #endif
 #if defined(CPU_WITH_AVX512VNNI)
-    {{"avx512vnni", "AVX-512, VNNI", cpu_operators_avx512vnni}, FEATURE_AVX512_VNNI},
+    {{"avx512vnni", "AVX-512, VNNI", 0, cpu_operators_avx512vnni}, FEATURE_AVX512_VNNI},
+#endif
+#if defined(CPU_WITH_DOTPROD)
+    {{"dotprod", "NEON, dot products of bytes", 1, cpu_operators_dotprod}, FEATURE_DOTPROD},
+#endif
+#if defined(CPU_WITH_I8MM)
+    {{"i8mm", "NEON, matrix products of bytes", 1, cpu_operators_i8mm}, FEATURE_I8MM},
 #endif
 };
 

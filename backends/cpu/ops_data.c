@@ -239,31 +239,11 @@ void cpu_run_concat(const cpu_line *line, cpu_team *team)
 
 /* ---- copy and update, from one type to another ----------------------------------------------------------------- */
 
-typedef uint16_t halves __attribute__((vector_size(2 * CPU_LANES)));
-
-/* To nearest, ties to even. */
-static inline halves narrowed_f16(cpu_f32v value)
-{
-  const cpu_u32v bits = (cpu_u32v)value, sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
-  const cpu_f32v size = cpu_abs(value), zero = cpu_splat(0.0f);
-  /* subnormal: multiples of 2^-24, and the smallest normal number if it rounds up */
-  const cpu_i32v small = size < cpu_splat(0x1p-14f);
-  const cpu_i32v steps = cpu_to_i32(cpu_round(cpu_select(small, size, zero) * cpu_splat(0x1p24f)));
-  /* a carry out of the fraction raises the exponent, as it should */
-  const cpu_u32v odd = magnitude >> 13 & 1u;
-  const cpu_i32v normal = (cpu_i32v)((magnitude + 0xfffu + odd - ((127u - 15u) << 23)) >> 13);
-  cpu_i32v result = cpu_select_i32(small, steps, normal);
-  /* from halfway between the largest number, 65504, and the next that there would be */
-  result = cpu_select_i32(size >= cpu_splat(65520.0f), cpu_splat_i32(0x7c00), result);
-  result = cpu_select_i32(cpu_is_nan(value), cpu_splat_i32(0x7e00), result);
-  return __builtin_convertvector((cpu_u32v)result | sign, halves);
-}
-
-static inline halves narrowed_bf16(cpu_f32v value)
+static inline cpu_u16v narrowed_bf16(cpu_f32v value)
 {
   const cpu_u32v bits = (cpu_u32v)value, odd = bits >> 16 & 1u;
   const cpu_i32v rounded = (cpu_i32v)((bits + 0x7fffu + odd) >> 16), nan = (cpu_i32v)(bits >> 16 | 0x40u);
-  return __builtin_convertvector((cpu_u32v)cpu_select_i32(cpu_is_nan(value), nan, rounded), halves);
+  return __builtin_convertvector((cpu_u32v)cpu_select_i32(cpu_is_nan(value), nan, rounded), cpu_u16v);
 }
 
 static inline void narrow_row(int32_t dtype, const float *from, int64_t n, uint16_t *to)
@@ -271,7 +251,7 @@ static inline void narrow_row(int32_t dtype, const float *from, int64_t n, uint1
   for (int64_t i = 0; i < n; i += CPU_LANES) {
     const int64_t rest = n - i < CPU_LANES ? n - i : CPU_LANES;
     const cpu_f32v value = rest == CPU_LANES ? cpu_load(from + i) : cpu_load_part(from + i, rest, 0.0f);
-    const halves result = dtype == TSR_F16 ? narrowed_f16(value) : narrowed_bf16(value);
+    const cpu_u16v result = dtype == TSR_F16 ? cpu_to_f16(value) : narrowed_bf16(value);
     memcpy(to + i, &result, (size_t)rest * sizeof *to);
   }
 }

@@ -15,8 +15,8 @@
 #include "kernel.h"
 
 /* Vectors in a panel, rows in a tile, and steps of k in a block: with them the sums fill the registers, and a block of
- * b, which all tiles of a task's rows meet, stays in the nearest caches: 16 KiB with 8 lanes, 64 KiB with 16. */
-#if CPU_LANES == 16
+ * b, which all tiles of a task's rows meet, stays in the nearest caches: 16 KiB, or 64 KiB with 16 lanes. */
+#if CPU_REGISTERS == 32
 enum { CPU_PANEL_VECTORS = 4, CPU_TILE_ROWS = 6, CPU_BLOCK_DEPTH = 256 };
 #elif CPU_LANES == 8
 enum { CPU_PANEL_VECTORS = 2, CPU_TILE_ROWS = 6, CPU_BLOCK_DEPTH = 256 };

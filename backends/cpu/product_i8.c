@@ -5,7 +5,7 @@
 #include "product_i8.h"
 
 /* Groups of k in a block of b that stays in a level-1 cache. */
-enum { BLOCK_GROUPS = CPU_LANES == 16 ? 128 : 256, BLOCK_BYTES = BLOCK_GROUPS * CPU_PANEL * CPU_GROUP };
+enum { BLOCK_GROUPS = CPU_PANEL * CPU_GROUP > 64 ? 128 : 256, BLOCK_BYTES = BLOCK_GROUPS * CPU_PANEL * CPU_GROUP };
 
 /* The rows of a, all matrices. */
 typedef struct quantised_row {
@@ -25,7 +25,7 @@ static uint64_t rows_size(const cpu_product *product)
 
 uint64_t cpu_quantised_shared(const cpu_product *product)
 {
-  const uint64_t words = (uint64_t)(product->batch * product->rows * groups_of(product)) * sizeof(int32_t);
+  const uint64_t words = (uint64_t)(product->batch * product->rows * groups_of(product)) * sizeof(cpu_group_word);
   return rows_size(product) + cpu_aligned(words);
 }
 
@@ -72,7 +72,7 @@ void cpu_quantised_pack(const cpu_layout *layout, void *to)
 typedef struct quantising {
   const cpu_product *product;
   quantised_row *rows;
-  int32_t *words;
+  cpu_group_word *words;
   int64_t n_tasks;
 } quantising;
 
@@ -147,7 +147,7 @@ void cpu_quantise(const cpu_product *product, cpu_team *team, void *shared)
   const quantising job = {
       .product = product,
       .rows = shared,
-      .words = (int32_t *)(void *)((char *)shared + rows_size(product)),
+      .words = (cpu_group_word *)(void *)((char *)shared + rows_size(product)),
       .n_tasks = cpu_tasks(rows, (double)product->depth / CPU_LANES * 8.0),
   };
   if (product->depth > 0 && rows > 0) {
@@ -170,9 +170,58 @@ int32_t cpu_quantised_at(const cpu_product *product, const void *shared, int64_t
 
 /* ---- tiles ----------------------------------------------------------------------------------------------------- */
 
+#if CPU_HAS_SQUARES
+
+/* The first halves of two vectors, or the second ones. */
+#define FIRST_HALVES(a, b)  __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define SECOND_HALVES(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+
+/* c [rows][CPU_PANEL] (+)= a [rows][groups] @ b [groups][CPU_PANEL], i32. rows is known to the compiler. Two rows meet
+ * two columns at a time; a last row without a partner is its own. */
+static inline __attribute__((always_inline)) void tile(int rows, const cpu_group_word *a, int64_t a_row,
+                                                       const uint8_t *b, int64_t groups, int32_t *c, int first)
+{
+  enum { PAIRS = CPU_PANEL / 2 };
+  cpu_i32v sum[CPU_TILE_ROWS / 2][PAIRS];
+  CPU_UNROLL
+  for (int i = 0; i < rows; i += 2) {
+    const int32_t *row_0 = c + i * CPU_PANEL, *row_1 = i + 1 < rows ? row_0 + CPU_PANEL : row_0;
+    CPU_UNROLL
+    for (int p = 0; p < PAIRS; p += 2) {
+      const cpu_i32v x = first ? cpu_splat_i32(0) : cpu_load_i32(row_0 + 2 * p);
+      const cpu_i32v y = first ? cpu_splat_i32(0) : cpu_load_i32(row_1 + 2 * p);
+      sum[i / 2][p] = FIRST_HALVES(x, y);
+      sum[i / 2][p + 1] = SECOND_HALVES(x, y);
+    }
+  }
+  for (int64_t g = 0; g < groups; g++) {
+    const uint8_t *columns = b + g * CPU_PANEL * CPU_GROUP;
+    CPU_UNROLL
+    for (int p = 0; p < PAIRS; p++) {
+      CPU_UNROLL
+      for (int i = 0; i < rows; i += 2) {
+        const cpu_group_word row_0 = a[i * a_row + g], row_1 = i + 1 < rows ? a[(i + 1) * a_row + g] : row_0;
+        sum[i / 2][p] = cpu_dot_square(sum[i / 2][p], row_0, row_1, columns + 2 * p * CPU_GROUP);
+      }
+    }
+  }
+  CPU_UNROLL
+  for (int i = 0; i < rows; i += 2) {
+    CPU_UNROLL
+    for (int p = 0; p < PAIRS; p += 2) {
+      cpu_store_i32(c + i * CPU_PANEL + 2 * p, FIRST_HALVES(sum[i / 2][p], sum[i / 2][p + 1]));
+      if (i + 1 < rows) {
+        cpu_store_i32(c + (i + 1) * CPU_PANEL + 2 * p, SECOND_HALVES(sum[i / 2][p], sum[i / 2][p + 1]));
+      }
+    }
+  }
+}
+
+#else
+
 /* c [rows][CPU_PANEL] (+)= a [rows][groups] @ b [groups][CPU_PANEL], i32. rows is known to the compiler. */
-static inline __attribute__((always_inline)) void tile(int rows, const int32_t *a, int64_t a_row, const uint8_t *b,
-                                                       int64_t groups, int32_t *c, int first)
+static inline __attribute__((always_inline)) void tile(int rows, const cpu_group_word *a, int64_t a_row,
+                                                       const uint8_t *b, int64_t groups, int32_t *c, int first)
 {
   cpu_i32v sum[CPU_TILE_ROWS][CPU_PANEL_VECTORS];
   CPU_UNROLL
@@ -206,7 +255,9 @@ static inline __attribute__((always_inline)) void tile(int rows, const int32_t *
   }
 }
 
-static void tile_of(int64_t rows, const int32_t *a, int64_t a_row, const uint8_t *b, int64_t groups, int32_t *c,
+#endif
+
+static void tile_of(int64_t rows, const cpu_group_word *a, int64_t a_row, const uint8_t *b, int64_t groups, int32_t *c,
                     int first)
 {
   switch (rows) {
@@ -219,7 +270,7 @@ static void tile_of(int64_t rows, const int32_t *a, int64_t a_row, const uint8_t
   case 3:
     tile(3, a, a_row, b, groups, c, first);
     break;
-#if CPU_LANES > 4
+#if CPU_LANES > 4 || CPU_REGISTERS == 32
   case 4:
     tile(4, a, a_row, b, groups, c, first);
     break;
@@ -263,7 +314,8 @@ void cpu_quantised_panel(const cpu_product *product, const void *shared, int64_t
   const int64_t groups = groups_of(product), columns = cpu_panel_columns(product, panel);
   const int64_t at = matrix * product->rows + first, n_tiles = (rows + CPU_TILE_ROWS - 1) / CPU_TILE_ROWS;
   const quantised_row *row = (const quantised_row *)shared + at;
-  const int32_t *a = (const int32_t *)(const void *)((const char *)shared + rows_size(product)) + at * groups;
+  const cpu_group_word *a =
+      (const cpu_group_word *)(const void *)((const char *)shared + rows_size(product)) + at * groups;
   uint8_t *block = scratch;
   int32_t *sums = (int32_t *)(void *)(block + BLOCK_BYTES);
   const uint8_t *packed = product->packed ? (const uint8_t *)product->packed + matrix * product->packed_step +

@@ -199,7 +199,7 @@ typedef void (*tile_fn)(const float *a, int64_t a_step, const void *b, int64_t d
   {                                                                                                                    \
     tile(rows, vectors, dtype, columns_of_a, a, a_step, b, depth, c, c_row, columns, first);                           \
   }
-#if CPU_LANES > 4
+#if CPU_LANES > 4 || CPU_REGISTERS == 32
 #define TILES(name, vectors, dtype, columns_of_a)                                                                      \
   TILE(1, name, vectors, dtype, columns_of_a)                                                                          \
   TILE(2, name, vectors, dtype, columns_of_a)                                                                          \

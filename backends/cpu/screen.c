@@ -163,10 +163,10 @@ static void pack_screen(const cpu_layout *layout, void *to)
 int cpu_screen_suits(const cpu_line *line)
 {
   const cpu_tensor *a = &line->in[0], *b = &line->in[1];
-  return CPU_LANES > 4 && line->attributes.k == 1 && line->attributes.activation == TSR_ACTIVATION_NONE &&
-         a->rank == 2 && b->constant && b->dtype != TSR_I8 && b->extent[1] >= LEAST_COLUMNS &&
-         b->extent[0] <= MOST_DEPTH && b->extent[0] > 0 && a->extent[0] > 0 && line->attributes.alpha != 0.0f &&
-         fabsf(line->attributes.alpha) <= MOST_ALPHA;
+  return (CPU_LANES > 4 || CPU_HAS_DOT) && line->attributes.k == 1 &&
+         line->attributes.activation == TSR_ACTIVATION_NONE && a->rank == 2 && b->constant && b->dtype != TSR_I8 &&
+         b->extent[1] >= LEAST_COLUMNS && b->extent[0] <= MOST_DEPTH && b->extent[0] > 0 && a->extent[0] > 0 &&
+         line->attributes.alpha != 0.0f && fabsf(line->attributes.alpha) <= MOST_ALPHA;
 }
 
 int32_t cpu_prepare_screen(cpu_line *line, cpu_preparation *preparation)

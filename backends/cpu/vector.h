@@ -17,12 +17,22 @@
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+/* Registers that a level has for vectors. */
+#if CPU_LANES == 16 || defined(__aarch64__)
+#define CPU_REGISTERS 32
+#else
+#define CPU_REGISTERS 16
 #endif
 
 typedef float cpu_f32v __attribute__((vector_size(4 * CPU_LANES)));
 typedef int32_t cpu_i32v __attribute__((vector_size(4 * CPU_LANES))); /* also what comparisons give: 0 or -1 */
 typedef uint32_t cpu_u32v __attribute__((vector_size(4 * CPU_LANES)));
 typedef uint64_t cpu_u64v __attribute__((vector_size(4 * CPU_LANES)));
+typedef uint16_t cpu_u16v __attribute__((vector_size(2 * CPU_LANES)));
 
 /* CPU_UNROLL: before a loop of a few turns over an array of vectors: unrolled, so that the array stays in registers.
  * With AddressSanitizer it does not stay there, and clang would take minutes: then CPU_UNROLL_ALWAYS alone unrolls, in
@@ -197,6 +207,8 @@ static inline int cpu_any(cpu_i32v mask)
   return _mm512_movepi32_mask((__m512i)mask) != 0;
 #elif CPU_LANES == 8 && defined(__AVX2__)
   return _mm256_movemask_ps((__m256)mask) != 0;
+#elif CPU_LANES == 4 && defined(__aarch64__)
+  return vmaxvq_u32((uint32x4_t)mask) != 0;
 #else
   int32_t any = 0;
   for (int i = 0; i < CPU_LANES; i++) {
@@ -268,6 +280,8 @@ static inline cpu_f32v cpu_sqrt(cpu_f32v v)
   return (cpu_f32v)_mm512_sqrt_ps((__m512)v);
 #elif CPU_LANES == 8 && defined(__AVX2__)
   return (cpu_f32v)_mm256_sqrt_ps((__m256)v);
+#elif CPU_LANES == 4 && defined(__aarch64__)
+  return (cpu_f32v)vsqrtq_f32((float32x4_t)v);
 #else
   for (int i = 0; i < CPU_LANES; i++) {
     v[i] = sqrtf(v[i]);
@@ -283,6 +297,8 @@ static inline cpu_f32v cpu_round(cpu_f32v v)
   return (cpu_f32v)_mm512_roundscale_ps((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #elif CPU_LANES == 8 && defined(__AVX2__)
   return (cpu_f32v)_mm256_round_ps((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif CPU_LANES == 4 && defined(__aarch64__)
+  return (cpu_f32v)vrndnq_f32((float32x4_t)v);
 #else
   const cpu_f32v magic = cpu_splat(0x1.8p23f); /* adding it pushes the fraction out */
   return (v + magic) - magic;
@@ -428,6 +444,8 @@ static inline cpu_u64v cpu_multiply_u32(cpu_u64v a, cpu_u64v b)
   return (cpu_u64v)_mm256_mul_epu32((__m256i)a, (__m256i)b);
 #elif CPU_LANES == 4 && defined(__SSE2__)
   return (cpu_u64v)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#elif CPU_LANES == 4 && defined(__aarch64__)
+  return (cpu_u64v)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
 #else
   const cpu_u64v low = cpu_splat_u64(0xffffffffu);
   return (a & low) * (b & low);
@@ -471,6 +489,8 @@ static inline cpu_f32v cpu_load_f16(const uint16_t *p)
   return (cpu_f32v)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 #elif CPU_LANES == 8 && defined(__F16C__)
   return (cpu_f32v)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+#elif CPU_LANES == 4 && defined(__aarch64__)
+  return (cpu_f32v)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 #else
   /* The fields are moved to where an f32 has them; the product repairs the exponent's bias, subnormals included. */
   const cpu_u32v half = (cpu_u32v)cpu_load_u16(p);
@@ -482,24 +502,71 @@ static inline cpu_f32v cpu_load_f16(const uint16_t *p)
 #endif
 }
 
+/* To nearest, ties to even. */
+static inline cpu_u16v cpu_to_f16(cpu_f32v value)
+{
+#if CPU_LANES == 4 && defined(__aarch64__)
+  return (cpu_u16v)vcvt_f16_f32((float32x4_t)value);
+#else
+  const cpu_u32v bits = (cpu_u32v)value, sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  const cpu_f32v size = cpu_abs(value), zero = cpu_splat(0.0f);
+  /* subnormal: multiples of 2^-24, and the smallest normal number if it rounds up */
+  const cpu_i32v small = size < cpu_splat(0x1p-14f);
+  const cpu_i32v steps = cpu_to_i32(cpu_round(cpu_select(small, size, zero) * cpu_splat(0x1p24f)));
+  /* a carry out of the fraction raises the exponent, as it should */
+  const cpu_u32v odd = magnitude >> 13 & 1u;
+  const cpu_i32v normal = (cpu_i32v)((magnitude + 0xfffu + odd - ((127u - 15u) << 23)) >> 13);
+  cpu_i32v result = cpu_select_i32(small, steps, normal);
+  /* from halfway between the largest number, 65504, and the next that there would be */
+  result = cpu_select_i32(size >= cpu_splat(65520.0f), cpu_splat_i32(0x7c00), result);
+  result = cpu_select_i32(cpu_is_nan(value), cpu_splat_i32(0x7e00), result);
+  return __builtin_convertvector((cpu_u32v)result | sign, cpu_u16v);
+#endif
+}
+
 /* ---- dot products of bytes --------------------------------------------------------------------------------------- */
 
-/* Products of i8 come in groups of CPU_GROUP steps of k, of which a 32-bit word holds those of one row. With
- * dot-product instructions four bytes, those of a signed, those of b as b + 128; without, two 16-bit numbers of a,
- * and two bytes of b as they are. CPU_SHIFT is what was added to b. */
-#if (CPU_LANES == 16 && defined(__AVX512VNNI__)) || (CPU_LANES == 8 && defined(__AVXVNNI__))
+/* Products of i8 come in groups of CPU_GROUP steps of k, of which a cpu_group_word holds those of one row. With x86's
+ * dot-product instructions four bytes, those of a signed, those of b as b + 128; with Arm's four signed bytes of both,
+ * or eight, where an instruction multiplies two rows by two columns (CPU_HAS_SQUARES); without, two 16-bit numbers of
+ * a, and two bytes of b as they are. CPU_SHIFT is what was added to b. */
+#if CPU_LANES == 4 && defined(__ARM_FEATURE_MATMUL_INT8)
+#define CPU_HAS_SQUARES 1
+#else
+#define CPU_HAS_SQUARES 0
+#endif
+#if (CPU_LANES == 16 && defined(__AVX512VNNI__)) || (CPU_LANES == 8 && defined(__AVXVNNI__)) ||                        \
+    (CPU_LANES == 4 && defined(__ARM_FEATURE_DOTPROD))
 #define CPU_HAS_DOT 1
 #else
 #define CPU_HAS_DOT 0
 #endif
-#if CPU_HAS_DOT
-enum { CPU_GROUP = 4, CPU_SHIFT = 128 };
+#if CPU_HAS_SQUARES
+enum { CPU_GROUP = 8, CPU_SHIFT = 0 };
 typedef int8_t cpu_group_element;
+typedef int64_t cpu_group_word;
+#elif CPU_HAS_DOT
+enum { CPU_GROUP = 4, CPU_SHIFT = CPU_LANES == 4 ? 0 : 128 };
+typedef int8_t cpu_group_element;
+typedef int32_t cpu_group_word;
 #else
 enum { CPU_GROUP = 2, CPU_SHIFT = 0 };
 typedef int16_t cpu_group_element;
+typedef int32_t cpu_group_word;
 #endif
 typedef cpu_group_element cpu_group_vector __attribute__((vector_size(sizeof(cpu_group_element) * CPU_LANES)));
+
+#if CPU_HAS_SQUARES
+
+/* sum + the products of the groups of two rows with those of two columns, which lie side by side. Lanes: row 0 with
+ * columns 0 and 1, row 1 with columns 0 and 1. */
+static inline cpu_i32v cpu_dot_square(cpu_i32v sum, cpu_group_word row_0, cpu_group_word row_1, const uint8_t *columns)
+{
+  const int64x2_t rows = vcombine_s64(vcreate_s64((uint64_t)row_0), vcreate_s64((uint64_t)row_1));
+  return (cpu_i32v)vmmlaq_s32((int32x4_t)sum, vreinterpretq_s8_s64(rows), vld1q_s8((const int8_t *)columns));
+}
+
+#else
 
 /* The groups of as many columns as there are lanes, ready for cpu_dot. */
 static inline cpu_i32v cpu_load_groups(const uint8_t *p)
@@ -526,6 +593,8 @@ static inline cpu_i32v cpu_dot(cpu_i32v sum, cpu_i32v a, cpu_i32v b)
   return (cpu_i32v)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)b, (__m512i)a);
 #elif CPU_LANES == 8 && CPU_HAS_DOT
   return (cpu_i32v)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)b, (__m256i)a);
+#elif CPU_LANES == 4 && CPU_HAS_DOT
+  return (cpu_i32v)vdotq_s32((int32x4_t)sum, (int8x16_t)a, (int8x16_t)b);
 #elif CPU_LANES == 16 && defined(__AVX512BW__)
   return sum + (cpu_i32v)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 #elif CPU_LANES == 8 && defined(__AVX2__)
@@ -535,5 +604,7 @@ static inline cpu_i32v cpu_dot(cpu_i32v sum, cpu_i32v a, cpu_i32v b)
   return sum + low_a * low_b + (a >> 16) * (b >> 16);
 #endif
 }
+
+#endif
 
 #endif
