@@ -31,6 +31,7 @@ typedef struct job {
   int32_t n_sentences;
   int32_t n_full; /* sentences that are not empty: they come first */
   int32_t n_batch;
+  int32_t workers; /* that are wanted */
   tsr_batches batches;
   tsr_generation *generation;
   tsr_progress_fn progress;
@@ -242,7 +243,7 @@ static tsr_status run(job *j)
   const tsr_transformer *t = j->transformer;
   uint32_t concurrent = tsr_device_get_properties(t->device)->concurrent_runs;
   TSR_TRY(tsr_batches_init(&j->batches, j->sorted, j->n_full, j->n_batch, tsr_search_rows(j->options), concurrent,
-                           tsr_least_rows(tsr_transformer_weights_size(t)), t->options.workers));
+                           tsr_least_rows(tsr_transformer_weights_size(t)), j->workers));
   int32_t n_workers = j->batches.n_workers;
   worker *workers = calloc((size_t)n_workers, sizeof *workers);
   tsr_status status = workers ? TSR_OK : tsr_fail_memory((size_t)n_workers * sizeof *workers);
@@ -292,6 +293,7 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
                                .lengths = lengths,
                                .prompts = prompts,
                                .n_batch = n_batch,
+                               .workers = transformer->options.workers,
                                .options = &resolved,
                                .progress = progress,
                                .user = user};
@@ -316,6 +318,7 @@ tsr_status tsr_request_run(const tsr_request *request, tsr_generation *generatio
            .watch = request->watch,
            .first_only = request->first_only,
            .n_sentences = request->n_sentences,
+           .workers = request->workers,
            .n_batch = request->n_batch > 0
                           ? request->n_batch
                           : tsr_default_batch(tsr_search_rows(options), tsr_search_is_frugal(transformer)),

@@ -25,6 +25,7 @@ typedef struct tsr_request {
   const tsr_prompt *prompts;           /* checked */
   const int64_t *numbers;              /* [n_sentences] for the draws; NULL: from options->first_sentence on */
   int32_t n_batch;                     /* 0: the default */
+  int32_t workers;                     /* batches side by side, each by a sibling; 0: as many as the device likes */
   const tsr_generate_options *options; /* resolved and checked */
   int32_t first_only;                  /* 1: the sentences end after the first token behind the prompt; with a beam */
   tsr_progress_fn progress;            /* or NULL */

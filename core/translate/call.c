@@ -197,6 +197,7 @@ static tsr_status search(call *c)
                                .prompts = c->prompts,
                                .numbers = c->numbers,
                                .n_batch = c->t->options.batch,
+                               .workers = c->t->options.workers,
                                .options = &options,
                                .progress = on_progress,
                                .user = c,

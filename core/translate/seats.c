@@ -25,11 +25,14 @@ static int32_t is_auto(const char *name)
 /* Its weights, and a transformer for each thread. */
 static tsr_status load(const tsr_translator *t, tsr_seat *seat)
 {
-  /* What tsr_generate searches has few sizes, and threads of its own, which the workers' transformers never use. */
-  int32_t is_static = t->options.static_batches;
-  const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = t->options.weights,
-                                           .strict = t->options.strict,        .cache = is_static ? 0 : CACHE,
-                                           .workers = t->options.workers,      .profile = t->options.profile};
+  /* What is searched together has few sizes. A worker that calls tsr_generate may use its own transformer alone: the
+   * siblings are the other workers'. */
+  const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options),
+                                           .weights = t->options.weights,
+                                           .strict = t->options.strict,
+                                           .cache = t->options.static_batches ? 0 : CACHE,
+                                           .workers = 1,
+                                           .profile = t->options.profile};
   TSR_TRY(tsr_transformer_create(t->model, seat->device, &options, &seat->transformer));
   for (int32_t i = 0; i < seat->n_workers; i++) {
     TSR_TRY(tsr_transformer_sibling(seat->transformer, i, &seat->workers[i].transformer));
