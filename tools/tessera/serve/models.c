@@ -16,263 +16,10 @@
 #include "tools/tessera/serve/devices.h"
 #include "tools/tessera/serve/instance.h"
 #include "tools/tessera/serve/model_set.h"
+#include "tools/tessera/serve/models_private.h"
 
-enum { MOST_TRIES = 8, OPENERS = 3, THREADS = OPENERS + 1 };
-static const double first_pause = 1.0, longest_pause = 60.0, look_pause = 1.0;
+static const double look_pause = 1.0;
 static const double longest_end = 5.0; /* that a driver is waited for when the server ends */
-
-struct models {
-  pthread_mutex_t lock;
-  pthread_cond_t work;
-  pthread_cond_t stops;
-  pthread_t threads[THREADS];
-  int32_t n_threads; /* that were started */
-  int32_t n_running;
-  int is_stopping;
-  tsr_runtime *runtime;
-  const serve_settings *settings; /* of the last models_read */
-  model_set *set;
-  model *all; /* alive */
-  instance *closing;
-  int64_t retired_bytes;        /* of translators that are no model's any more, and are not closed */
-  models_statistics statistics; /* of what is closed, and counts */
-  device_list devices;          /* as they were looked at last */
-  double looked_at;
-  int is_looking;
-};
-
-/* ---- instances --------------------------------------------------------------------------------------------------- */
-
-static void hold(instance *by)
-{
-  atomic_fetch_add(&by->references, 1);
-}
-
-static void release_locked(instance *by)
-{
-  if (atomic_fetch_sub(&by->references, 1) == 1) {
-    by->next = by->models->closing;
-    by->models->closing = by;
-    pthread_cond_signal(&by->models->work);
-  }
-}
-
-static void let_go(instance *by)
-{
-  /* The last reference is of the model, which goes with the lock: only then another thread closes it. */
-  int left = atomic_load(&by->references);
-  while (left > 1) {
-    if (atomic_compare_exchange_weak(&by->references, &left, left - 1)) {
-      return;
-    }
-  }
-  models *m = by->models;
-  pthread_mutex_lock(&m->lock);
-  release_locked(by);
-  pthread_mutex_unlock(&m->lock);
-}
-
-/* With the lock. Texts that it has in hand are finished; nobody gets it any more. */
-static void retire(model *m)
-{
-  instance *by = m->open;
-  if (by) {
-    m->open = NULL;
-    by->model = NULL;
-    by->models->retired_bytes += by->bytes;
-    release_locked(by);
-  }
-}
-
-/* ---- texts ------------------------------------------------------------------------------------------------------- */
-
-static void submit_to(instance *by, segment *s);
-
-static void finish(segment *s, int outcome, const tsr_translation *answer)
-{
-  s->done(s, outcome, answer);
-}
-
-/* A text comes back, for its translator does not go on. */
-static void try_again(segment *s)
-{
-  if (s->is_cancelled(s)) {
-    finish(s, SEGMENT_CANCELLED, NULL);
-  } else if (++s->tries > MOST_TRIES) {
-    finish(s, SEGMENT_FAILED, NULL);
-  } else {
-    models_submit(s->models, s);
-  }
-}
-
-static double next_pause(model *of)
-{
-  of->pause = of->pause <= 0.0 ? first_pause : 2.0 * of->pause;
-  of->pause = of->pause > longest_pause ? longest_pause : of->pause;
-  return of->pause;
-}
-
-/* With the lock: devices of the model failed. They are tried again after a pause, which grows as long as they do not
- * last. */
-static void note_failure(models *m, model *of)
-{
-  double now = clock_seconds();
-  m->statistics.failures++;
-  of->pause = now - of->lost_at > 2.0 * longest_pause ? 0.0 : of->pause;
-  of->lost_at = now;
-  of->retry_at = now + next_pause(of);
-}
-
-/* Its model gets another translator: at once on other devices. */
-static void lose(instance *by, const char *message)
-{
-  if (atomic_exchange(&by->is_lost, 1)) {
-    return;
-  }
-  models *m = by->models;
-  pthread_mutex_lock(&m->lock);
-  model *of = by->model;
-  if (of) {
-    note_failure(m, of);
-    of->is_avoiding = 1;
-    tsr_cli_warning("%s: %s; going on with another device", of->name, message);
-    retire(of);
-  }
-  pthread_mutex_unlock(&m->lock);
-}
-
-static void on_answer(void *user, uint64_t ticket, const tsr_translation *answer)
-{
-  segment *s = user;
-  (void)ticket;
-  pthread_mutex_lock(s->lock);
-  instance *by = s->by;
-  s->by = NULL;
-  s->ticket = 0;
-  pthread_mutex_unlock(s->lock);
-  if (answer->n_restarts > 0) {
-    atomic_store(&by->has_restarted, 1); /* a thread finds out why */
-  }
-  tsr_status status = answer->status;
-  if (status == TSR_OK) {
-    finish(s, SEGMENT_DONE, answer);
-  } else if (status == TSR_ERR_DEADLINE) {
-    finish(s, SEGMENT_LATE, NULL);
-  } else if (status == TSR_ERR_CANCELLED) {
-    try_again(s); /* unless it was asked for, the translator is being closed */
-  } else if (instance_is_about_device(status) && !answer->is_about_text) {
-    lose(by, answer->message);
-    try_again(s);
-  } else {
-    tsr_cli_warning("a text was not translated: %s", answer->message);
-    finish(s, answer->is_about_text ? SEGMENT_REFUSED : SEGMENT_FAILED, NULL);
-  }
-  let_go(by);
-}
-
-static void submit_to(instance *by, segment *s)
-{
-  tsr_generate_options search = by->search;
-  double left = s->deadline - clock_seconds();
-  if (s->is_cancelled(s) || left <= 0.0) {
-    let_go(by);
-    finish(s, s->is_cancelled(s) ? SEGMENT_CANCELLED : SEGMENT_LATE, NULL);
-    return;
-  }
-  if (s->next_words > 1) {
-    search.alternatives = s->next_words;
-    search.n_best = 1;
-    search.sample = 0;
-  } else if (s->n_best > 1) {
-    enum { LEAST_BEAM = 4 };
-    search.sample = 0;
-    search.n_best = s->n_best;
-    search.beam = search.beam < LEAST_BEAM ? LEAST_BEAM : search.beam;
-    search.beam = search.beam < s->n_best ? s->n_best : search.beam;
-  }
-  const tsr_translation_request request = {TSR_SIZED(tsr_translation_request),
-                                           .long_input = TSR_LONG_SPLIT,
-                                           .text = s->text,
-                                           .text_size = s->size,
-                                           .source_language = s->source,
-                                           .target_language = s->target,
-                                           .prefix = s->prefix,
-                                           .search = &search,
-                                           .timeout = left,
-                                           .max_source = by->settings->max_source,
-                                           .spans = s->alignment,
-                                           .alignment = s->alignment,
-                                           .piece = s->next_words > 1 ? NULL : s->piece,
-                                           .piece_user = s};
-  uint64_t ticket = 0;
-  hold(by); /* the answer may come before this returns */
-  s->hold(s);
-  s->begins(s);
-  pthread_mutex_lock(s->lock);
-  int32_t attempt = ++s->attempt;
-  s->by = by;
-  pthread_mutex_unlock(s->lock);
-  tsr_status status = tsr_translator_submit(by->translator, &request, on_answer, s, &ticket);
-  pthread_mutex_lock(s->lock);
-  int is_out = s->attempt == attempt && s->by == by;
-  s->ticket = is_out && status == TSR_OK ? ticket : s->ticket;
-  s->by = is_out && status != TSR_OK ? NULL : s->by;
-  pthread_mutex_unlock(s->lock);
-  if (status != TSR_OK) {
-    tsr_cli_warning("a text was not translated: %s", tsr_error_message());
-    let_go(by);
-    finish(s, status == TSR_ERR_OUT_OF_MEMORY ? SEGMENT_FAILED : SEGMENT_REFUSED, NULL);
-  } else if (is_out && s->is_cancelled(s)) {
-    segment_cancel(s);
-  }
-  s->release(s);
-  let_go(by);
-}
-
-void segment_cancel(segment *s)
-{
-  pthread_mutex_lock(s->lock);
-  instance *by = s->ticket ? s->by : NULL;
-  uint64_t ticket = s->ticket;
-  if (by) {
-    hold(by);
-  }
-  pthread_mutex_unlock(s->lock);
-  if (by) {
-    tsr_translator_cancel(by->translator, ticket);
-    let_go(by);
-  }
-}
-
-void models_submit(models *m, segment *s)
-{
-  model *of = s->model;
-  double now = clock_seconds();
-  s->models = m;
-  s->next = NULL;
-  pthread_mutex_lock(&m->lock);
-  of->used = now;
-  instance *by = of->open;
-  int is_refused = !by && of->is_given_up && now < of->retry_at;
-  if (by) {
-    hold(by);
-  } else if (!is_refused) {
-    if (of->last) {
-      of->last->next = s;
-    } else {
-      of->first = s;
-      of->waits_since = now;
-    }
-    of->last = s;
-    pthread_cond_signal(&m->work);
-  }
-  pthread_mutex_unlock(&m->lock);
-  if (by) {
-    submit_to(by, s);
-  } else if (is_refused) {
-    finish(s, SEGMENT_REFUSED, NULL);
-  }
-}
 
 /* ---- the threads ------------------------------------------------------------------------------------------------- */
 
@@ -334,7 +81,7 @@ static int make_room(models *m, const model *wanted)
       const int64_t taken = open + m->retired_bytes;
       return taken == 0 || taken + wanted->bytes <= most;
     }
-    retire(oldest);
+    models_retire(oldest);
     m->statistics.evicted++;
   }
   return 1;
@@ -389,15 +136,15 @@ static void open_model(models *m, model *of)
     m->statistics.opened++;
     waiting = take_waiting(of);
     for (segment *s = waiting; s; s = s->next) {
-      hold(by);
+      instance_hold(by);
     }
     if (!atomic_load(&by->has_lost)) {
       of->lost[0] = '\0';
     } else if (where == INSTANCE_SOMEWHERE) {
-      note_failure(m, of);
+      models_note_failure(m, of);
     }
   } else {
-    note_failure(m, of);
+    models_note_failure(m, of);
     of->is_given_up = is_lasting;
     tsr_cli_error("%s cannot be opened: %s", of->folder, problem ? problem : tsr_status_name(status));
     waiting = is_lasting ? take_waiting(of) : NULL;
@@ -407,9 +154,9 @@ static void open_model(models *m, model *of)
     segment *s = waiting;
     waiting = s->next;
     if (by) {
-      submit_to(by, s);
+      instance_submit(by, s);
     } else {
-      finish(s, SEGMENT_REFUSED, NULL);
+      segment_finish(s, SEGMENT_REFUSED, NULL);
     }
   }
   pthread_mutex_lock(&m->lock);
@@ -436,11 +183,11 @@ static void open_better(models *m, model *of)
   of->is_opening = 0;
   of->references--;
   if (status != TSR_OK) {
-    of->retry_at = clock_seconds() + next_pause(of);
+    of->retry_at = clock_seconds() + models_next_pause(of);
     return;
   }
   tsr_cli_warning("%s: its device is there again", of->name);
-  retire(of);
+  models_retire(of);
   take_instance(m, of, by);
   of->lost[0] = '\0';
 }
@@ -455,17 +202,17 @@ static void find_failure(models *m, model *of)
   if (atomic_load(&by->has_lost)) {
     return;
   }
-  hold(by);
+  instance_hold(by);
   of->references++;
   pthread_mutex_unlock(&m->lock);
   int has_failed = instance_failed_device(by, lost);
   pthread_mutex_lock(&m->lock);
   if (has_failed && of->open == by && !atomic_exchange(&by->has_lost, 1)) {
-    note_failure(m, of);
+    models_note_failure(m, of);
     strcpy(of->lost, lost);
   }
   of->references--;
-  release_locked(by);
+  instance_release(by);
 }
 
 /* With the lock, which is given up meanwhile. */
@@ -476,7 +223,7 @@ static void look_at_devices(models *m)
   m->is_looking = 1;
   for (model *of = m->all; of; of = of->after) {
     if (of->open) {
-      hold(of->open);
+      instance_hold(of->open);
       of->open->looked_at = list;
       list = of->open;
       strcpy(list->lost, of->lost);
@@ -495,7 +242,7 @@ static void look_at_devices(models *m)
   while (list) {
     instance *by = list;
     list = by->looked_at;
-    release_locked(by);
+    instance_release(by);
   }
   m->devices = found;
   m->looked_at = clock_seconds();
@@ -527,7 +274,7 @@ static int drop_late(models *m, model *of, double now)
   while (late) {
     segment *s = late;
     late = s->next;
-    finish(s, s->is_cancelled(s) ? SEGMENT_CANCELLED : SEGMENT_LATE, NULL);
+    segment_finish(s, s->is_cancelled(s) ? SEGMENT_CANCELLED : SEGMENT_LATE, NULL);
   }
   pthread_mutex_lock(&m->lock);
   of->references--;
@@ -541,7 +288,7 @@ static int drop_unused(models *m)
     model *of = *at;
     if (of->references == 0) {
       *at = of->after;
-      retire(of);
+      models_retire(of);
       model_free(of);
       return 1;
     }
