@@ -75,11 +75,7 @@ struct tsr_backend_buffer {
 };
 
 /* Reports the reason of an error to the host and returns `status`. */
-int32_t cpu_fail(const cpu_context *context, int32_t status, const char *format, ...)
-#if defined(__GNUC__)
-    __attribute__((format(printf, 3, 4)))
-#endif
-    ;
+int32_t cpu_fail(const cpu_context *context, int32_t status, const char *format, ...) TSR_PRINTF(3, 4);
 
 /* memory.c: zeroed, aligned to CPU_ALIGNMENT, in large pages where it is large; NULL without memory. */
 void *cpu_memory_take(tsr_backend_device *device, uint64_t size);

@@ -35,11 +35,7 @@ struct tsr_backend_buffer {
 void ref_raise(tsr_backend_device *device, uint64_t *counter);
 
 /* Reports the reason of an error to the host and returns `status`. */
-int32_t ref_fail(const ref_context *context, int32_t status, const char *format, ...)
-#if defined(__GNUC__)
-    __attribute__((format(printf, 3, 4)))
-#endif
-    ;
+int32_t ref_fail(const ref_context *context, int32_t status, const char *format, ...) TSR_PRINTF(3, 4);
 
 /* Slots; what they do stands in tessera/backend.h. */
 int32_t ref_buffer_create(tsr_backend_device *device, uint64_t size, int32_t usage, tsr_backend_buffer **buffer);

@@ -15,12 +15,6 @@
 #include "backends/vulkan/kernel.h"
 #include "tessera/backend.h"
 
-#if defined(__GNUC__)
-#define TSR_VK_PRINTF(text, first) __attribute__((format(printf, text, first)))
-#else
-#define TSR_VK_PRINTF(text, first)
-#endif
-
 #define TSR_VK_SPARE_BYTES   16 /* behind each buffer's own, so that 32-bit access to an odd tail stays inside */
 #define TSR_VK_MAX_BINDINGS  (TSR_VK_MAX_OPERANDS + 1)
 #define TSR_VK_STAGING_SLOTS 2
@@ -30,10 +24,10 @@
 /* ------------------------------------------------------------------------------------------------------------------
  * report.c
  */
-void tsr_vk_report(const tsr_host *host, int32_t level, const char *format, ...) TSR_VK_PRINTF(3, 4);
+void tsr_vk_report(const tsr_host *host, int32_t level, const char *format, ...) TSR_PRINTF(3, 4);
 
 /* Reports the reason of an error and returns `status`. */
-int32_t tsr_vk_fail(const tsr_host *host, int32_t status, const char *format, ...) TSR_VK_PRINTF(3, 4);
+int32_t tsr_vk_fail(const tsr_host *host, int32_t status, const char *format, ...) TSR_PRINTF(3, 4);
 
 /* Turns a VkResult into a status; anything but VK_SUCCESS is reported with the name of the call and what the user
  * can do. */
@@ -87,7 +81,7 @@ void tsr_vk_loader_unlock(void);
 
 /* Names an object for debuggers, where VK_EXT_debug_utils is present. */
 void tsr_vk_name(tsr_backend_device *device, VkObjectType type, uint64_t object, const char *format, ...)
-    TSR_VK_PRINTF(4, 5);
+    TSR_PRINTF(4, 5);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * hardware.c: what a physical device offers, read in one place

@@ -5,7 +5,8 @@
  * This header is all that a backend and the core share. It stands alone (stdint and stddef only), so that a backend
  * can be written, compiled and shipped with this one file.
  *
- * A backend is a shared object named libtessera-backend-NAME.so that exports one symbol:
+ * A backend is a shared object named libtessera-backend-NAME.so (on Windows a DLL, libtessera-backend-NAME.dll) that
+ * exports one symbol, on Windows by __declspec(dllexport):
  *
  *     const tsr_backend *tessera_backend_query(uint32_t host_abi_major, const tsr_host *host);
  *
@@ -13,7 +14,8 @@
  * a machine on which it can never work). `host` stays valid as long. Query does no work: nothing is opened before
  * `start`.
  *
- * Where plugins are looked for, in this order: an explicit path; each folder of TESSERA_BACKEND_PATH (colon-separated);
+ * Where plugins are looked for, in this order: an explicit path; each folder of TESSERA_BACKEND_PATH (colons between
+ * them, on Windows semicolons);
  * the folder `tessera` beside the library, so that an installation may be moved; the install directory. Never the
  * working directory.
  *
@@ -58,13 +60,24 @@ extern "C" {
  *
  *     const tsr_backend *TSR_BACKEND_QUERY(uint32_t host_abi_major, const tsr_host *host)
  */
-#if defined(TSR_BACKEND_QUERY) || !defined(__GNUC__)
+#if defined(TSR_BACKEND_QUERY) || !(defined(__GNUC__) || defined(_WIN32))
 #define TSR_BACKEND_EXPORT
+#elif defined(_WIN32)
+#define TSR_BACKEND_EXPORT __declspec(dllexport)
 #else
 #define TSR_BACKEND_EXPORT __attribute__((visibility("default")))
 #endif
 #ifndef TSR_BACKEND_QUERY
 #define TSR_BACKEND_QUERY tessera_backend_query
+#endif
+
+/* Marks a function that takes a format as printf does: the positions of the format and of its first argument. */
+#if defined(__MINGW32__) && !defined(__clang__)
+#define TSR_PRINTF(text, first) __attribute__((format(gnu_printf, text, first)))
+#elif defined(__GNUC__)
+#define TSR_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define TSR_PRINTF(text, first)
 #endif
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -14,17 +14,17 @@
 extern "C" {
 #endif
 
-#if defined(_WIN32)
+#if !defined(_WIN32)
+#define TSR_API __attribute__((visibility("default")))
+#elif defined(TSR_BUILDS_LIBRARY)
 #define TSR_API __declspec(dllexport)
 #else
-#define TSR_API __attribute__((visibility("default")))
+#define TSR_API
 #endif
 
 #if defined(__GNUC__)
-#define TSR_PRINTF(text, first) __attribute__((format(printf, text, first)))
-#define TSR_MUST_CHECK          __attribute__((warn_unused_result))
+#define TSR_MUST_CHECK __attribute__((warn_unused_result))
 #else
-#define TSR_PRINTF(text, first)
 #define TSR_MUST_CHECK
 #endif
 
