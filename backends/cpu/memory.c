@@ -18,6 +18,26 @@ static uint64_t round_up(uint64_t size, uint64_t to)
   return (size + to - 1) / to * to;
 }
 
+/* Zeroed, from the program's heap, which need not align as the vectors want it. The byte before it tells how far it lies
+ * from where the heap's piece begins. */
+static void *take_small(uint64_t size)
+{
+  const size_t room = round_up(size, CPU_ALIGNMENT) + CPU_ALIGNMENT;
+  unsigned char *piece = calloc(room, 1);
+  if (!piece) {
+    return NULL;
+  }
+  const size_t gap = CPU_ALIGNMENT - (uintptr_t)piece % CPU_ALIGNMENT;
+  piece[gap - 1] = (unsigned char)gap;
+  return piece + gap;
+}
+
+static void give_small(void *bytes)
+{
+  unsigned char *first = bytes;
+  free(first - first[-1]);
+}
+
 static void count(tsr_backend_device *device, uint64_t size)
 {
   atomic_fetch_add(&device->allocations, 1);
@@ -44,11 +64,10 @@ void *cpu_memory_take(tsr_backend_device *device, uint64_t size)
       madvise(bytes, round_up(size, 4096), MADV_HUGEPAGE);
     }
   } else {
-    bytes = aligned_alloc(CPU_ALIGNMENT, round_up(size > 0 ? size : 1, CPU_ALIGNMENT));
+    bytes = take_small(size);
     if (!bytes) {
       return NULL;
     }
-    memset(bytes, 0, round_up(size > 0 ? size : 1, CPU_ALIGNMENT));
   }
   count(device, size);
   return bytes;
@@ -63,7 +82,7 @@ void cpu_memory_give(tsr_backend_device *device, void *bytes, uint64_t size)
   if (size >= PAGES) {
     munmap(bytes, round_up(size, 4096));
   } else {
-    free(bytes);
+    give_small(bytes);
   }
 }
 
