@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is kept on disk of a device: $XDG_CACHE_HOME/tessera (else ~/.cache/tessera), files per device and driver
- * version: the table of variants as text (tuning.h), in NAME.variants, and the pipeline cache in NAME.bin:
+ * What is kept on disk of a device: $XDG_CACHE_HOME/tessera (else ~/.cache/tessera, on Windows the folder tessera of
+ * %LOCALAPPDATA%), files per device and driver version: the table of variants as text (tuning.h), in NAME.variants, and the pipeline cache in NAME.bin:
  *
  *     bytes 0..7    "TSRVKPC1"
  *     bytes 8..15   size of what follows the header
@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "backends/vulkan/backend.h"
+#include "core/base/platform/paths.h"
 
 enum { PATH_BYTES = 4096, HEADER_BYTES = 24, VULKAN_HEADER_BYTES = 32, MAX_FILE_BYTES = 256 << 20 };
 
@@ -40,12 +41,12 @@ static void cache_folder(char *folder, size_t size, int make)
 {
   const char *base = getenv("XDG_CACHE_HOME");
   const char *below = "";
-  if (!base || base[0] != '/') { /* relative paths are invalid there, says the XDG specification */
-    base = getenv("HOME");
-    below = "/.cache";
+  if (!base || !tsr_path_is_absolute(base)) { /* relative paths are invalid there, says the XDG specification */
+    base = getenv(TSR_CACHE_VARIABLE);
+    below = TSR_CACHE_BELOW;
   }
   folder[0] = '\0';
-  if (!base || base[0] != '/' || strlen(base) + 32 > size) {
+  if (!base || !tsr_path_is_absolute(base) || strlen(base) + 32 > size) {
     return;
   }
   snprintf(folder, size, "%s%s", base, below);
@@ -264,7 +265,8 @@ int32_t tsr_vk_variants_save(const tsr_host *host, const VkPhysicalDevicePropert
   char path[PATH_BYTES + 128];
   if (!cache_path(properties, "variants", path, sizeof(path), 1)) {
     return tsr_vk_fail(host, TSR_ERR_IO,
-                       "there is no folder for caches: set XDG_CACHE_HOME or HOME to an absolute path");
+                       "there is no folder for caches: set XDG_CACHE_HOME or " TSR_CACHE_VARIABLE
+                       " to an absolute path");
   }
   char *text = tsr_vk_tuning_print(tuning);
   if (!text) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/platform/paths.h"
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/container_parse.h"
@@ -104,8 +105,7 @@ static tsr_status gather(tsr_checkpoint *checkpoint, const json_t *map)
   }
   for (int32_t p = 0; p < checkpoint->n_parts; p++) {
     const part *from = &checkpoint->parts[p];
-    const char *slash = strrchr(from->path, '/');
-    const char *file_name = slash ? slash + 1 : from->path;
+    const char *file_name = tsr_path_name(from->path);
     for (int32_t i = 0; i < from->content.count; i++) {
       const char *place = map ? json_string_value(json_object_get(map, from->content.tensors[i].name)) : file_name;
       if (place && strcmp(place, file_name) == 0) {

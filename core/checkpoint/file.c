@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/platform/paths.h"
 #include "core/base/status.h"
 
 static tsr_status check_regular(const char *path, int descriptor, struct stat *info)
@@ -119,7 +120,7 @@ char *tsr_path_join(const char *folder, const char *name)
     return NULL;
   }
   memcpy(path, folder, folder_size);
-  if (folder_size > 0 && folder[folder_size - 1] != '/') {
+  if (folder_size > 0 && !tsr_path_is_separator(folder[folder_size - 1])) {
     path[folder_size++] = '/';
   }
   memcpy(path + folder_size, name, name_size + 1);

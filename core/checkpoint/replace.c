@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/platform/paths.h"
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 
@@ -98,8 +99,8 @@ tsr_status tsr_replacement_write(tsr_replacement *replacement, const void *bytes
 /* Brings a folder's names to the disk. A file system that has no such notion answers EINVAL. */
 static tsr_status sync_folder(const char *path)
 {
-  const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+  const size_t size = tsr_path_folder_size(path);
+  char *folder = size > 0 ? strndup(path, size) : strdup(".");
   if (!folder) {
     return tsr_fail_memory(strlen(path));
   }
@@ -165,8 +166,8 @@ tsr_status tsr_folder_make(const char *path)
   }
   tsr_status status = TSR_OK;
   for (char *end = part; *end && status == TSR_OK;) {
-    end += strspn(end, "/");
-    end += strcspn(end, "/");
+    end += strspn(end, TSR_PATH_SEPARATORS);
+    end += strcspn(end, TSR_PATH_SEPARATORS);
     char kept = *end;
     *end = '\0';
     if (mkdir(part, 0777) != 0) {

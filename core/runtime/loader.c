@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/platform/paths.h"
 #include "core/base/status.h"
 #include "core/runtime/internal.h"
 
 #define FILE_PREFIX "libtessera-backend-"
-#define FILE_SUFFIX ".so"
+#define FILE_SUFFIX TSR_LIBRARY_SUFFIX
 
 enum {
   MAX_NAME = 48,     /* of a backend, so that "name:index" fits a device's name */
@@ -428,7 +429,7 @@ tsr_status tsr_plugin_load(tsr_runtime *runtime, const char *path)
 /* 1 if the file is named after that backend, whatever it turns out to be. */
 static int is_named(const char *path, const char *name)
 {
-  const char *file = strrchr(path, '/') + 1 + strlen(FILE_PREFIX);
+  const char *file = tsr_path_name(path) + strlen(FILE_PREFIX);
   size_t length = strlen(file) - strlen(FILE_SUFFIX);
   return strlen(name) == length && memcmp(file, name, length) == 0;
 }
@@ -507,10 +508,11 @@ void tsr_plugin_search(tsr_runtime *runtime, const char *folder, int expected)
 {
   tsr_list paths = {0};
   tsr_status status = TSR_OK;
-  if (folder[0] != '/') {
-    status = tsr_fail(
-        TSR_ERR_ARGUMENT,
-        "%s: a folder to search for backends must begin with '/': the working directory is never searched", folder);
+  if (!tsr_path_is_absolute(folder)) {
+    status = tsr_fail(TSR_ERR_ARGUMENT,
+                      "%s: a folder to search for backends must begin with " TSR_PATH_ROOT
+                      ": the working directory is never searched",
+                      folder);
   } else {
     status = list_plugins(folder, &paths);
   }

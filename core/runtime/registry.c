@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/platform/paths.h"
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/runtime/internal.h"
@@ -31,11 +32,11 @@ static tsr_status search_folder(tsr_runtime *runtime, const char *name, size_t l
   return TSR_OK;
 }
 
-/* Folders with colons between. An empty part means the working directory elsewhere; here it means nothing. */
+/* Folders with TSR_LIST_SEPARATOR between. An empty part means the working directory elsewhere; here it means nothing. */
 static tsr_status search_path(tsr_runtime *runtime, const char *path, int expected)
 {
   while (path) {
-    size_t length = strcspn(path, ":");
+    size_t length = strcspn(path, TSR_LIST_SEPARATOR);
     TSR_TRY(search_folder(runtime, path, length, expected));
     path = path[length] ? path + length + 1 : NULL;
   }
@@ -49,8 +50,8 @@ static void find_beside(char *folder, size_t size)
   Dl_info library;
   struct stat here, installed;
   const char *name = dladdr(&here_within, &library) ? library.dli_fname : "";
-  const char *end = strrchr(name, '/');
-  int n = end ? snprintf(folder, size, "%.*s/tessera", (int)(end - name), name) : 0;
+  const size_t end = tsr_path_folder_size(name);
+  int n = end > 0 ? snprintf(folder, size, "%.*s/tessera", (int)end, name) : 0;
   int is_folder = n > 0 && (size_t)n < size && stat(folder, &here) == 0 && S_ISDIR(here.st_mode);
   if (!is_folder ||
       (stat(TSR_PLUGIN_DIR, &installed) == 0 && installed.st_dev == here.st_dev && installed.st_ino == here.st_ino)) {
@@ -63,7 +64,9 @@ static tsr_status search_installed(tsr_runtime *runtime)
   char folder[4096];
   find_beside(folder, sizeof folder);
   TSR_TRY(search_folder(runtime, folder, strlen(folder), 0)); /* colons belong to its name */
-  return search_folder(runtime, TSR_PLUGIN_DIR, strlen(TSR_PLUGIN_DIR), 0);
+  /* Where the build runs on another system than the library, the build's folder may be none of this system's. */
+  return tsr_path_is_absolute(TSR_PLUGIN_DIR) ? search_folder(runtime, TSR_PLUGIN_DIR, strlen(TSR_PLUGIN_DIR), 0)
+                                              : TSR_OK;
 }
 
 tsr_status tsr_runtime_create(const tsr_runtime_options *given, tsr_runtime **out)
