@@ -201,6 +201,12 @@ static int32_t quota(void)
 
 int32_t cpu_core_count(void)
 {
+#ifdef _WIN32
+  const int known = win_core_count();
+  if (known > 0) {
+    return known;
+  }
+#endif
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {

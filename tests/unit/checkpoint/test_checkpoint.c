@@ -371,9 +371,11 @@ static void test_files(void **state)
   expect_open_error(folder, TSR_ERR_IO, "model.safetensors: expected a file, found a folder");
   rmdir(path);
 
+#ifndef _WIN32 /* whose pipes are no files */
   assert_int_equal(mkfifo(path, 0600), 0);
   expect_open_error(path, TSR_ERR_IO, "found a device or a pipe");
   remove(path);
+#endif
 
   write_checkpoint(path, "{" ONE_F32("a", 0, 4) "}", 4);
   assert_int_equal(tsr_checkpoint_exists(folder), 1);
