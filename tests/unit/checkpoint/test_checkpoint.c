@@ -495,13 +495,16 @@ static void test_files_that_change(void **state)
   assert_non_null(strstr(tsr_error_message(), "was written to while it was read"));
   tsr_checkpoint_close(checkpoint);
 
+#ifndef _WIN32 /* Windows does so since 2017, Wine does not */
   /* A file that takes the place of the other leaves it as it was. */
   assert_int_equal(tsr_checkpoint_open(path, &checkpoint), TSR_OK);
-  assert_int_equal(unlink(path), 0);
-  write_checkpoint(path, "{" ONE_F32("c", 0, 4) "}", 4);
+  const char *other = path_in(folder, "other.safetensors");
+  write_checkpoint(other, "{" ONE_F32("c", 0, 4) "}", 4);
+  assert_int_equal(rename(other, path), 0);
   assert_int_equal(tsr_checkpoint_read(tsr_checkpoint_find(checkpoint, "a"), 0, 1, TSR_F32, values), TSR_OK);
   assert_int_equal(tsr_checkpoint_check(checkpoint), TSR_OK);
   tsr_checkpoint_close(checkpoint);
+#endif
   remove_temporary_folder(folder);
 }
 

@@ -17,9 +17,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#ifndef _WIN32
 #include <sys/wait.h>
-#endif
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -142,7 +140,6 @@ static void test_leftovers(void **state)
   assert_holds(path, "first");
   tsr_replacement_abandon(&first);
 
-#ifndef _WIN32 /* whose pipes are no files, and where not every user may make a link */
   /* Neither a link nor a pipe in the temporary's place leads anywhere. */
   assert_int_equal(symlink("/dev/full", partial), 0);
   assert_int_equal(tsr_file_replace(path, "new", 3), TSR_ERR_IO);
@@ -150,7 +147,6 @@ static void test_leftovers(void **state)
   assert_int_equal(unlink(partial), 0);
   assert_int_equal(mkfifo(partial, 0600), 0);
   assert_int_equal(tsr_file_replace(path, "new", 3), TSR_ERR_IO);
-#endif
   assert_holds(path, "first");
   remove_temporary_folder(folder);
 }
@@ -177,7 +173,6 @@ static void test_bad_places(void **state)
   remove_temporary_folder(folder);
 }
 
-#ifndef _WIN32 /* what POSIX permits and limits */
 /* A folder in which nothing may be written. Who may do everything lays his rights down first. */
 static void test_no_permission(void **state)
 {
@@ -200,8 +195,6 @@ static void test_no_permission(void **state)
   assert_int_equal(count_files(folder), 0);
   remove_temporary_folder(folder);
 }
-
-#endif
 
 /* ---- safetensors ------------------------------------------------------------------------------------------------- */
 
@@ -400,7 +393,6 @@ static void test_failing_calls(void **state)
   remove_temporary_folder(folder);
 }
 
-#ifndef _WIN32
 /* The system's own refusal of a file that grows too large. */
 static void test_size_limit(void **state)
 {
@@ -422,8 +414,6 @@ static void test_size_limit(void **state)
   assert_int_equal(count_files(folder), 0);
   remove_temporary_folder(folder);
 }
-
-#endif
 
 /* ---- processes that are killed ----------------------------------------------------------------------------------- */
 
@@ -511,11 +501,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_replace),       cmocka_unit_test(test_leftovers),   cmocka_unit_test(test_bad_places),
-      cmocka_unit_test(test_safetensors),   cmocka_unit_test(test_bad_entries), cmocka_unit_test(test_failing_calls),
-#ifndef _WIN32
-      cmocka_unit_test(test_no_permission), cmocka_unit_test(test_size_limit),
-#endif
-      cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_no_permission), cmocka_unit_test(test_safetensors), cmocka_unit_test(test_bad_entries),
+      cmocka_unit_test(test_failing_calls), cmocka_unit_test(test_size_limit),  cmocka_unit_test(test_killed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
