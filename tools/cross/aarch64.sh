@@ -39,8 +39,8 @@ fi
 
 cat >"$root/cross.ini" <<INI
 [binaries]
-c = [$ccache'$triplet-gcc']
-cpp = [$ccache'$triplet-g++']
+c = $(compiler "$triplet-gcc")
+cpp = $(compiler "$triplet-g++")
 ar = '$triplet-gcc-ar'
 strip = '$triplet-strip'
 pkgconfig = 'pkg-config'

@@ -133,8 +133,8 @@ if ! kept "$wanted ($steps)"; then
   apt_sources update || say "apt-get update failed (see $setup_log); going on with the package lists that are there"
   rm -rf "$root/src" "$root/include" "${root:?}/lib" "${root:?}/bin"
   mkdir -p "$root/src"
-  # shellcheck disable=SC2086,SC2030,SC2031
-  (setup_log=$PWD/$setup_log && cd "$root/src" && apt_sources source $wanted) || {
+  # shellcheck disable=SC2086
+  (cd "$root/src" && apt_sources source $wanted) || {
     tail -n 20 "$setup_log" >&2
     fail "apt-get could not fetch the sources of $wanted"
   }
@@ -159,11 +159,18 @@ cat >"$root/wine" <<SCRIPT
 exec "$PWD/tools/cross/wine" "$root" "\$@"
 SCRIPT
 chmod +x "$root/wine"
+# Wine's own files, without what it would ask to fetch.
+if [ ! -f "$root/prefix/system.reg" ]; then
+  WINEDLLOVERRIDES="mscoree,mshtml=" "$root/wine" wineboot -i >>"$setup_log" 2>&1 || {
+    tail -n 20 "$setup_log" >&2
+    fail "Wine does not start"
+  }
+fi
 
 cat >"$root/cross.ini" <<INI
 [binaries]
-c = [$ccache'$triplet-gcc-posix']
-cpp = [$ccache'$triplet-g++-posix']
+c = $(compiler "$triplet-gcc-posix")
+cpp = $(compiler "$triplet-g++-posix")
 ar = '$triplet-gcc-ar-posix'
 strip = '$triplet-strip'
 windres = '$triplet-windres'
