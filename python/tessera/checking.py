@@ -96,8 +96,9 @@ def _environment() -> Dict[str, str]:
     """Where the program finds the libraries of the package."""
     environment = dict(os.environ)
     folder = _FOLDER / "lib"
-    if "TESSERA_LIBRARY" not in environment and folder.exists():
-        paths = [str(folder), str(folder / "private"), environment.get("LD_LIBRARY_PATH", "")]
+    private = folder / "private"
+    if "TESSERA_LIBRARY" not in environment and private.exists():
+        paths = [str(folder), str(private), environment.get("LD_LIBRARY_PATH", "")]
         environment["LD_LIBRARY_PATH"] = ":".join(path for path in paths if path)
     return environment
 
