@@ -22,7 +22,7 @@ apt_other()
   apt_copy -o APT::Architecture=arm64 -o APT::Architectures=arm64 "$@"
 }
 
-if ! kept "$wanted"; then
+if [ ! -f "$root/files" ] || ! kept "$wanted"; then
   say "Fetching the libraries of arm64 (log: $setup_log)"
   apt_other update || say "apt-get update failed (see $setup_log); going on with the package lists that are there"
   # shellcheck disable=SC2086
@@ -32,7 +32,9 @@ if ! kept "$wanted"; then
   }
   for package in "$root"/apt/archives/*.deb; do
     dpkg-deb --extract "$package" "$root"
-  done
+    name=$(dpkg-deb --field "$package" Package)
+    dpkg-deb --fsys-tarfile "$package" | tar -t | sed "s|^\.|$name |"
+  done >"$root/files"
   rm -rf "$root/apt/archives"
   printf '%s\n' "$wanted" >"$root/unpacked"
 fi
