@@ -23,17 +23,36 @@ leave_root()
   done
 }
 
-# make_root RELEASE ROOT: from an archive of the first one of that release.
+# run_foreign: programs of aarch64 run here as others do, in qemu's emulator, until end_foreign.
+run_foreign()
+{
+  formats=/proc/sys/fs/binfmt_misc
+  registered=no
+  mountpoint -q "$formats" || mount -t binfmt_misc binfmt_misc "$formats"
+  if [ ! -e "$formats/qemu-aarch64" ]; then
+    sed -n '/^:/p' /usr/lib/binfmt.d/qemu-aarch64.conf >"$formats/register"
+    registered=yes
+  fi
+}
+
+end_foreign()
+{
+  if [ "${registered-}" = yes ]; then
+    echo -1 >"$formats/qemu-aarch64"
+  fi
+}
+
+# make_root RELEASE ROOT [ARCHITECTURE]: from an archive of the first one of that release.
 make_root()
 {
-  bare=$out/$1-bare.tar
+  bare=$out/$1${3:+-$3}-bare.tar
   leave_root "$2"
   rm -rf --one-file-system "$2"
   if [ ! -f "$bare" ]; then
     # A root that is lost with the power is made again: dpkg need not wait for the disk, file by file.
     mkdir -p "$2/etc/dpkg/dpkg.cfg.d"
     echo force-unsafe-io >"$2/etc/dpkg/dpkg.cfg.d/unsafe-io"
-    debootstrap --variant=minbase "$1" "$2" >"$out/debootstrap.log" 2>&1 ||
+    debootstrap ${3:+--arch="$3"} --variant=minbase "$1" "$2" >"$out/debootstrap.log" 2>&1 ||
       fail "debootstrap failed (see $out/debootstrap.log)"
     # How packages are reached from here.
     grep -lE '^Acquire::(http|https|Check)' /etc/apt/apt.conf.d/* | xargs -r cp -t "$2/etc/apt/apt.conf.d/"
