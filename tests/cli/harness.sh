@@ -71,11 +71,12 @@ json()
   "$JSON_VALUE" "$1" <"$2"
 }
 
-# find_browser: sets $browser; without one the test ends, skipped.
+# find_browser: sets $browser; without one the test ends, skipped. The shell, Chromium without its own windows, is the
+# cheapest.
 find_browser()
 {
   browser=
-  for name in chromium chromium-browser google-chrome; do
+  for name in chromium-headless-shell chromium chromium-browser google-chrome; do
     if [ -z "$browser" ] && command -v "$name" >/dev/null; then
       browser=$name
     fi

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-NAMES = {"Chromium": ("chromium", "chromium-browser", "google-chrome")}
+NAMES = {"Chromium": ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")}
 
 
 def skip(why):
