@@ -15,6 +15,8 @@ with=$SOURCE_ROOT/tests/card/with
 unset TESSERA_DEVICE TESSERA_STAGING TESSERA_MAX_BINDING TESSERA_VULKAN_VARIANT CARD_FAULT CARD_STATISTICS
 export TESSERA_BACKEND_PATH="$BUILD_ROOT/backends/cpu:$BUILD_ROOT/backends/vulkan"
 export TESSERA_VULKAN_KERNELS=cpu # which the driver compiles sooner
+# Tessera's folder of kernels is this test's own, the driver's is not: it need not compile them again.
+export MESA_SHADER_CACHE_DIR="${MESA_SHADER_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME-}/.cache}}"
 export XDG_CACHE_HOME="$work/cache"
 
 # on_card CODES ARGUMENT...: the program on the card must end with one of these codes, and not hang. It gets much time:
