@@ -52,19 +52,26 @@ static tsr_status grow_source(tsr_search *search, int32_t longest)
   return search->attention ? tsr_search_reserve_attention(search) : TSR_OK;
 }
 
-/* How many of n sentences, the longest first, are encoded in one run. Where each position costs time, those that are
- * nearly as long as the first. */
-static int32_t choose_group(const tsr_search *search, const tsr_sentence *sentences, int32_t n)
+/* Of n sentences, the longest first, groups [i] receives how many are encoded in a run that begins with number i. Where
+ * each position costs time, short ones are not filled up to the length of long ones, unless a run more costs as much.
+ * costs [n + 1]. */
+static void choose_groups(const tsr_search *search, const tsr_sentence *sentences, int32_t n, int32_t *groups,
+                          int64_t *costs)
 {
-  int32_t is_frugal = tsr_search_is_frugal(search->transformer), group = 1;
-  n = n < MOST_ENCODED ? n : MOST_ENCODED;
-  if (!is_frugal) {
-    return n;
+  enum { RUN = 8 /* positions that take as long as what a run costs beside them: it reads all weights */ };
+  const int32_t is_frugal = tsr_search_is_frugal(search->transformer);
+  costs[n] = 0;
+  for (int32_t i = n - 1; i >= 0; i--) {
+    costs[i] = INT64_MAX;
+    groups[i] = n - i < MOST_ENCODED ? n - i : MOST_ENCODED;
+    for (int32_t size = 1; is_frugal && size <= MOST_ENCODED && i + size <= n; size *= 2) {
+      int64_t cost = RUN + (int64_t)size * sentences[i].n_source + costs[i + size];
+      if (cost < costs[i]) {
+        costs[i] = cost;
+        groups[i] = size;
+      }
+    }
   }
-  while (2 * group <= n && 4 * sentences[2 * group - 1].n_source >= 3 * sentences[0].n_source) {
-    group *= 2;
-  }
-  return group;
 }
 
 /* Encodes the sentences in these rows [n], the longest first. */
@@ -108,13 +115,29 @@ static tsr_status encode(tsr_search *search, const int32_t *rows, int32_t n)
   return TSR_OK;
 }
 
+static tsr_status encode_all(tsr_search *search, const tsr_sentence *sentences, int32_t n, const int32_t *rows)
+{
+  const size_t size = ((size_t)n + 1) * (sizeof(int64_t) + sizeof(int32_t));
+  int64_t *costs = malloc(size);
+  if (!costs) {
+    return tsr_fail_memory(size);
+  }
+  int32_t *groups = (int32_t *)(costs + n + 1);
+  choose_groups(search, sentences, n, groups, costs);
+  tsr_status status = TSR_OK;
+  for (int32_t i = 0; i < n && status == TSR_OK; i += groups[i]) {
+    status = encode(search, rows + i, groups[i]);
+  }
+  free(costs);
+  return status;
+}
+
 static tsr_status join(tsr_search *search, const tsr_sentence *sentences, int32_t n, int32_t *rows)
 {
   TSR_TRY(grow_source(search, sentences[0].n_source));
   open_all(search, sentences, n, rows);
-  for (int32_t i = 0, group = 0; search->transformer->model->config.encoder_layers > 0 && i < n; i += group) {
-    group = choose_group(search, sentences + i, n - i);
-    TSR_TRY(encode(search, rows + i, group));
+  if (search->transformer->model->config.encoder_layers > 0) {
+    TSR_TRY(encode_all(search, sentences, n, rows));
   }
   for (int32_t i = 0; i < n; i++) {
     TSR_TRY(search->kind->start(search->own, rows[i]));
