@@ -7,6 +7,8 @@
 #include "core/base/status.h"
 #include "core/translate/translate.h"
 
+enum { MOST_CANDIDATES = 1024 };
+
 static void link_last(tsr_translator *t, tsr_text_part *part)
 {
   part->state = TSR_PART_WAITS;
@@ -75,18 +77,40 @@ void tsr_queue_return(tsr_translator *t, tsr_text_part *part)
   part->job->class->n_waiting++;
 }
 
-int32_t tsr_queue_take(tsr_translator *t, const tsr_class *class, int32_t n, tsr_text_part **parts)
+/* A part that waits, with what it has more or fewer tokens than the oldest. */
+typedef struct candidate {
+  tsr_text_part *part;
+  int32_t distance;
+  int32_t place; /* in the queue */
+} candidate;
+
+static int compare(const void *left, const void *right)
 {
-  int32_t taken = 0;
-  double now = tsr_seconds();
-  for (tsr_text_part *part = t->first, *after; part && taken < n; part = after) {
-    after = part->after;
+  const candidate *a = left, *b = right;
+  return a->distance != b->distance ? a->distance - b->distance : a->place - b->place;
+}
+
+int32_t tsr_queue_take(tsr_translator *t, const tsr_class *class, int32_t n, int32_t alike, tsr_text_part **parts)
+{
+  candidate found[MOST_CANDIDATES];
+  int32_t most = alike && n <= MOST_CANDIDATES / 4 ? 4 * n : n < MOST_CANDIDATES ? n : MOST_CANDIDATES, n_found = 0;
+  for (tsr_text_part *part = t->first; part && n_found < most; part = part->after) {
     if (part->job->class == class) {
-      unlink_part(t, part);
-      part->state = TSR_PART_RUNS;
-      part->job->started = part->job->started > 0.0 ? part->job->started : now;
-      parts[taken++] = part;
+      int32_t more = n_found > 0 ? part->n_ids - found[0].part->n_ids : 0;
+      found[n_found] = (candidate){part, more < 0 ? -more : more, n_found};
+      n_found++;
     }
+  }
+  if (n_found > n) {
+    qsort(found, (size_t)n_found, sizeof *found, compare);
+  }
+  int32_t taken = n < n_found ? n : n_found;
+  double now = tsr_seconds();
+  for (int32_t i = 0; i < taken; i++) {
+    unlink_part(t, found[i].part);
+    found[i].part->state = TSR_PART_RUNS;
+    found[i].part->job->started = found[i].part->job->started > 0.0 ? found[i].part->job->started : now;
+    parts[i] = found[i].part;
   }
   pthread_cond_broadcast(&t->changed); /* there is room */
   return taken;

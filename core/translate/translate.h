@@ -198,8 +198,9 @@ tsr_status tsr_queue_put(tsr_translator *t, tsr_job *job) TSR_MUST_CHECK;
 /* Puts a part that ran to the front. */
 void tsr_queue_return(tsr_translator *t, tsr_text_part *part);
 
-/* Takes at most n parts of a class out of the queue, the oldest. Returns how many. */
-int32_t tsr_queue_take(tsr_translator *t, const tsr_class *class, int32_t n, tsr_text_part **parts);
+/* Takes at most n parts of a class out of the queue: the oldest. alike: the oldest one, and of the 4 n oldest those
+ * whose number of tokens is most like its own. Returns how many. */
+int32_t tsr_queue_take(tsr_translator *t, const tsr_class *class, int32_t n, int32_t alike, tsr_text_part **parts);
 
 /* Gives a job up. Its parts that wait are done; those that run are dropped soon. The message is the thread's last
  * error's. A job whose last part is done by that is put into *answers. */

@@ -92,6 +92,15 @@ static int32_t limit_of(const tsr_worker *w, int32_t waiting)
   return limit < w->most ? limit : w->most;
 }
 
+/* Sentences that join a batch at least, which may have `limit`. Those that are encoded together cost less, and while so
+ * many wait that the batch is larger than the best one, rows may stay free for a step or two. */
+static int32_t least_share(const tsr_worker *w, int32_t limit)
+{
+  enum { TOGETHER = 8 };
+  int32_t least = limit / 4 < TOGETHER ? limit / 4 : TOGETHER;
+  return w->seat->best_batch > 0 && w->n_open > 0 && least > 1 ? least : 1;
+}
+
 /* With the lock: how many of the texts that wait a batch takes. Batches side by side have equal parts of all sentences,
  * so that their steps take as long; a worker that idles and may begin one counts as a batch. */
 static int32_t share_of(const tsr_worker *w)
@@ -103,12 +112,12 @@ static int32_t share_of(const tsr_worker *w)
   n = n < c.n + c.n_idle ? n : c.n + c.n_idle; /* batches */
   int32_t share = n_paying < n ? waiting : (total + n - 1) / n - w->n_open;
   int32_t rest = waiting - (c.room - w->n_free + (n - c.n) * w->most); /* that nobody else has room for */
-  int32_t limit = limit_of(w, waiting) - w->n_open;
+  int32_t limit = limit_of(w, waiting), free = limit - w->n_open;
   share = share > rest ? share : rest;
-  share = share < limit ? share : limit;
+  share = share < free ? share : free;
   share = share < waiting ? share : waiting;
   share = share < w->n_free ? share : w->n_free;
-  return share > 0 ? share : 0;
+  return share >= least_share(w, limit) ? share : 0;
 }
 
 /* ---- what the search asks: without the lock ---------------------------------------------------------------------- */
@@ -118,7 +127,9 @@ static int32_t take_parts(tsr_worker *w, int32_t room, tsr_sentence *sentences)
 {
   tsr_text_part *taken[1024];
   enum { MOST = sizeof taken / sizeof taken[0] };
-  int32_t n = tsr_queue_take(w->translator, w->class, room < MOST ? room : MOST, taken), index = 0;
+  /* Short ones that are filled up cost as much as long ones. Of a few, each is answered sooner in its turn. */
+  int32_t is_alike = tsr_search_is_frugal(w->transformer) && w->class->n_waiting > w->most, index = 0;
+  int32_t n = tsr_queue_take(w->translator, w->class, room < MOST ? room : MOST, is_alike, taken);
   for (int32_t i = 0; i < n; i++) {
     tsr_text_part *part = taken[i];
     while (w->active[index]) {
@@ -212,6 +223,7 @@ static int32_t is_wanted(void *user, const tsr_sentence *sentence)
   int32_t is_given_up = w->active[sentence->index]->job->status != TSR_OK;
   if (is_given_up) {
     tsr_part_done(leave(w, sentence->index), &w->answers);
+    w->n_open--;
   }
   unlock_and_answer(w);
   return !is_given_up;

@@ -248,25 +248,36 @@ static void open_bench(bench *b, int32_t most, int32_t beam)
   }
 }
 
-/* All texts are translated. */
-static void close_bench(bench *b, int32_t n)
+/* All n texts are translated, but those that were cancelled. */
+static void close_bench_without(bench *b, int32_t n, int32_t cancelled)
 {
   tsr_translator_statistics s;
   open_gate();
   tsr_translator_drain(b->translator);
   tsr_translator_measure(b->translator, &s);
   assert_int_equal(s.answered, n);
-  assert_int_equal(s.failed, 0);
+  assert_int_equal(s.failed, cancelled);
   tsr_translator_close(b->translator);
   tsr_runtime_destroy(b->runtime);
 }
 
-static void submit(bench *b, int32_t line, int32_t class)
+static void close_bench(bench *b, int32_t n)
 {
-  const tsr_translation_request request = {TSR_SIZED(tsr_translation_request), .text = lines[line],
+  close_bench_without(b, n, 0);
+}
+
+static uint64_t submit_text(bench *b, const char *text, int32_t class)
+{
+  const tsr_translation_request request = {TSR_SIZED(tsr_translation_request), .text = text,
                                            .search = &b->options[class]};
   uint64_t ticket;
   check(tsr_translator_submit(b->translator, &request, NULL, NULL, &ticket));
+  return ticket;
+}
+
+static void submit(bench *b, int32_t line, int32_t class)
+{
+  (void)submit_text(b, lines[line], class);
 }
 
 static void begin_two(bench *b, int32_t class)
@@ -368,6 +379,59 @@ static void test_many_wait(void **state)
   close_bench(&b, 14);
 }
 
+/* Where short texts are filled up to the length of long ones, a batch takes the oldest of many that wait, and those that
+ * are as long; of a few, it takes the oldest. */
+static void check_alike(int32_t most, int32_t n_left)
+{
+  static const char brief[] = "Hello.", lengthy[] = "The museum that you asked me about is worth visiting in winter.";
+  bench b;
+  open_two(&b, most, 0);
+  uint64_t others[3];
+  (void)submit_text(&b, brief, 0);
+  for (int32_t i = 0; i < 3; i++) {
+    others[i] = submit_text(&b, lengthy, 0);
+  }
+  (void)submit_text(&b, brief, 0);
+  (void)submit_text(&b, brief, 0);
+  let_run(0, 2);
+  expect_state(&b, 2, 3, 3);
+  for (int32_t i = 0; i < 3; i++) {
+    tsr_translator_cancel(b.translator, others[i]); /* one that waits leaves at once */
+  }
+  expect_state(&b, 2, 3, n_left);
+  close_bench_without(&b, 8, 3);
+}
+
+static void test_alike(void **state)
+{
+  (void)state;
+  check_alike(4, 0);
+  check_alike(0, 2);
+}
+
+/* While many wait, texts join together, for which rows stay free meanwhile. */
+static void test_join_together(void **state)
+{
+  (void)state;
+  enum { MOST = 8, N = 20, RUNS = 3 /* encoders of seven texts of a length: four, two, and one */ };
+  bench b;
+  uint64_t tickets[N];
+  open_two(&b, MOST, 0);
+  for (int32_t i = 0; i < N; i++) {
+    tickets[i] = submit_text(&b, lines[2], 0);
+  }
+  let_run(0, 2);
+  expect_state(&b, 2, MOST - 1, N - MOST + 1);
+  let_run(0, RUNS);
+  tsr_translator_cancel(b.translator, tickets[0]);
+  let_run(0, 1);
+  expect_state(&b, 2, MOST - 1, N - MOST + 1);
+  tsr_translator_cancel(b.translator, tickets[1]);
+  let_run(0, 1);
+  expect_state(&b, 2, MOST + 1, N - MOST - 1);
+  close_bench_without(&b, N + 2, 2);
+}
+
 /* A batch that has no room, or is of another class, gets no part. */
 static void test_no_part(void **state)
 {
@@ -424,7 +488,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_idle_worker),     cmocka_unit_test(test_equal_parts), cmocka_unit_test(test_few_rows),
       cmocka_unit_test(test_few_texts),       cmocka_unit_test(test_many_wait),   cmocka_unit_test(test_no_part),
-      cmocka_unit_test(test_text_at_the_end),
+      cmocka_unit_test(test_text_at_the_end), cmocka_unit_test(test_alike),       cmocka_unit_test(test_join_together),
   };
   return cmocka_run_group_tests(tests, open_lines, close_lines);
 }
