@@ -253,8 +253,8 @@ static void take(void *user, const tsr_sentence *sentence, const tsr_hypothesis 
   t->statistics.source_tokens += part->n_ids;
   t->statistics.target_tokens += hypotheses->n_ids;
   count_runs(w);
-  tsr_part_done(part, &w->answers);
-  unlock_and_answer(w);
+  tsr_part_done(part, &w->answers); /* `look` hands the answers of a step over, or the end of the batch */
+  pthread_mutex_unlock(&t->lock);
 }
 
 /* ---- a batch ----------------------------------------------------------------------------------------------------- */
