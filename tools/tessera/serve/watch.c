@@ -105,8 +105,9 @@ uint64_t watch_begin(watch *w, int socket, void *user)
     w->round = w->round == UINT32_MAX ? 1 : w->round + 1;
     w->places[socket] = (place){user, w->round};
     number = number_of(socket, w->round);
+    /* A connection that was watched before is still in the list. */
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = number};
-    if (epoll_ctl(w->poll, EPOLL_CTL_ADD, socket, &event)) {
+    if (epoll_ctl(w->poll, EPOLL_CTL_MOD, socket, &event) && epoll_ctl(w->poll, EPOLL_CTL_ADD, socket, &event)) {
       w->places[socket].user = NULL;
       number = 0;
     }
@@ -119,9 +120,9 @@ void watch_end(watch *w, uint64_t number)
 {
   int at = (int)(number & 0xffffffff);
   pthread_mutex_lock(&w->lock);
-  if (w->places[at].round == (uint32_t)(number >> 32) && w->places[at].user) {
+  /* The system tells at most once more that the client has left, and closing the connection ends even that. */
+  if (w->places[at].round == (uint32_t)(number >> 32)) {
     w->places[at].user = NULL;
-    epoll_ctl(w->poll, EPOLL_CTL_DEL, at, NULL);
   }
   pthread_mutex_unlock(&w->lock);
 }
