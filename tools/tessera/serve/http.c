@@ -17,21 +17,34 @@
  * This one waits itself, and the library only takes what there is. */
 static void *run_daemon(void *user)
 {
-  enum { LONGEST = 60000 }; /* ms */
+  enum { LONGEST = 60000 /* ms */, MANY = 32 /* requests */ };
   http_server *server = user;
   const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
   struct pollfd events[] = {{.fd = info->epoll_fd, .events = POLLIN}, {.fd = server->wake, .events = POLLIN}};
+  /* Who waits among many waits longer than this anyway. All that comes meanwhile is served at once, and the threads that
+   * compute are not interrupted for each of it. */
+  const struct timespec pause = {.tv_nsec = 1000000};
   while (!atomic_load(&server->is_ending)) {
     MHD_UNSIGNED_LONG_LONG left = LONGEST;
     int has_timeout = MHD_get_timeout(server->daemon, &left) == MHD_YES;
     poll(events, 2, has_timeout && left < LONGEST ? (int)left : LONGEST);
-    if (events[1].revents & POLLIN) {
-      eventfd_t n;
-      eventfd_read(server->wake, &n);
+    if (atomic_load(&server->n_suspended) >= MANY) {
+      nanosleep(&pause, NULL);
     }
+    /* In this order: what is announced between the two is seen below. */
+    eventfd_t n;
+    eventfd_read(server->wake, &n);
+    atomic_store(&server->is_woken, 0);
     MHD_run(server->daemon);
   }
   return NULL;
+}
+
+void http_wake(http_server *server)
+{
+  if (!atomic_exchange(&server->is_woken, 1)) {
+    eventfd_write(server->wake, 1);
+  }
 }
 
 static int start_daemon(http_server *server, int listener)
@@ -148,7 +161,7 @@ void http_stop(http_server *server)
   }
   if (server->has_thread) {
     atomic_store(&server->is_ending, 1);
-    eventfd_write(server->wake, 1);
+    http_wake(server);
     pthread_join(server->thread, NULL);
   }
   if (server->daemon) {

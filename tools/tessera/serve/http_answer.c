@@ -5,7 +5,6 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 /* With the lock, which the end of the request waits for. The connection of a request that was suspended goes on. The
@@ -13,7 +12,7 @@
 static void go_on(exchange *x)
 {
   MHD_resume_connection(x->connection);
-  eventfd_write(x->server->wake, 1);
+  http_wake(x->server);
 }
 
 static ssize_t read_stream(void *user, uint64_t position, char *bytes, size_t most)
@@ -99,10 +98,13 @@ static void answer(http_request *request, int status, const char *content_type, 
   if (!x->is_stream) { /* of a stream the client's end is watched on */
     http_stop_watching(x);
   }
-  if (x->is_suspended && x->connection) {
-    go_on(x);
+  if (x->is_suspended) {
+    atomic_fetch_sub(&x->server->n_suspended, 1);
+    x->is_suspended = 0;
+    if (x->connection) {
+      go_on(x);
+    }
   }
-  x->is_suspended = 0;
   pthread_mutex_unlock(&x->lock);
 }
 

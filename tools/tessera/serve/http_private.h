@@ -72,6 +72,7 @@ struct http_server {
   int has_thread;
   int wake;             /* an eventfd: readable when that thread should look again, */
   atomic_int is_ending; /* or end */
+  atomic_int is_woken;  /* 1: the eventfd is, or will be, readable */
   http_settings settings;
   http_handlers handlers;
   watch *watch;
@@ -81,6 +82,7 @@ struct http_server {
   connection *connections;
   atomic_llong n_connections;
   atomic_llong n_active;
+  atomic_llong n_suspended; /* requests that wait for their answers */
   atomic_llong stream_bytes;
   atomic_int is_draining;
   pthread_t reaper;
@@ -93,6 +95,9 @@ static inline exchange *http_exchange_of(http_request *request)
 {
   return (exchange *)(void *)request;
 }
+
+/* http.c: has the thread that runs the daemon look again. From any thread. */
+void http_wake(http_server *server);
 
 /* http_listen.c: opens the socket of settings.listen, and tells what it became. Returns an exit code, after it printed
  * the reason. */

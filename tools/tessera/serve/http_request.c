@@ -76,6 +76,7 @@ void http_suspend(http_request *request)
   exchange *x = http_exchange_of(request);
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   x->is_suspended = x->was_suspended = 1;
+  atomic_fetch_add(&x->server->n_suspended, 1);
   MHD_suspend_connection(x->connection);
   x->watched = info ? watch_begin(x->server->watch, (int)info->connect_fd, x) : 0;
 }
