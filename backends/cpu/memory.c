@@ -18,8 +18,8 @@ static uint64_t round_up(uint64_t size, uint64_t to)
   return (size + to - 1) / to * to;
 }
 
-/* Zeroed, from the program's heap, which need not align as the vectors want it. The byte before it tells how far it lies
- * from where the heap's piece begins. */
+/* Zeroed, from the program's heap, which need not align as the vectors want it. The byte before it tells how far behind
+ * the beginning of the heap's piece it lies. */
 static void *take_small(uint64_t size)
 {
   const size_t room = round_up(size, CPU_ALIGNMENT) + CPU_ALIGNMENT;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is kept on disk of a device: $XDG_CACHE_HOME/tessera (else ~/.cache/tessera, on Windows the folder tessera of
- * %LOCALAPPDATA%), files per device and driver version: the table of variants as text (tuning.h), in NAME.variants, and the pipeline cache in NAME.bin:
+ * %LOCALAPPDATA%), files per device and driver version: the table of variants as text (tuning.h), in NAME.variants, and
+ * the pipeline cache in NAME.bin:
  *
  *     bytes 0..7    "TSRVKPC1"
  *     bytes 8..15   size of what follows the header

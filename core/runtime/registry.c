@@ -32,7 +32,8 @@ static tsr_status search_folder(tsr_runtime *runtime, const char *name, size_t l
   return TSR_OK;
 }
 
-/* Folders with TSR_LIST_SEPARATOR between. An empty part means the working directory elsewhere; here it means nothing. */
+/* Folders with TSR_LIST_SEPARATOR between. An empty part means the working directory elsewhere; here it means
+ * nothing. */
 static tsr_status search_path(tsr_runtime *runtime, const char *path, int expected)
 {
   while (path) {

@@ -379,8 +379,8 @@ static void test_many_wait(void **state)
   close_bench(&b, 14);
 }
 
-/* Where short texts are filled up to the length of long ones, a batch takes the oldest of many that wait, and those that
- * are as long; of a few, it takes the oldest. */
+/* Where short texts are filled up to the length of long ones, a batch takes the oldest of many that wait, and those
+ * that are as long; of a few, it takes the oldest. */
 static void check_alike(int32_t most, int32_t n_left)
 {
   static const char brief[] = "Hello.", lengthy[] = "The museum that you asked me about is worth visiting in winter.";

@@ -122,8 +122,8 @@ Tessera $version for Windows on x86-64
   bin\\tessera translate --model share\\tessera\\demo-model share\\tessera\\demo-model\\sample.en
   bin\\tessera devices
 
-A GPU needs its own driver, which brings Vulkan. share\\doc\\tessera\\docs has the pages. To compile a program against the
-library with MinGW:
+A GPU needs its own driver, which brings Vulkan. share\\doc\\tessera\\docs has the pages. To compile a program against
+the library with MinGW:
 
   gcc program.c -Iinclude -Llib -ltessera
 

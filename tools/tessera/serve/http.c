@@ -21,8 +21,8 @@ static void *run_daemon(void *user)
   http_server *server = user;
   const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
   struct pollfd events[] = {{.fd = info->epoll_fd, .events = POLLIN}, {.fd = server->wake, .events = POLLIN}};
-  /* Who waits among many waits longer than this anyway. All that comes meanwhile is served at once, and the threads that
-   * compute are not interrupted for each of it. */
+  /* Who waits among many waits longer than this anyway. All that comes meanwhile is served at once, and the threads
+   * that compute are not interrupted for each of it. */
   const struct timespec pause = {.tv_nsec = 1000000};
   while (!atomic_load(&server->is_ending)) {
     MHD_UNSIGNED_LONG_LONG left = LONGEST;

@@ -215,8 +215,8 @@ unsigned win_geteuid(void);
 #define getuid            win_geteuid
 #endif
 
-/* Signals: SIGINT is Ctrl-C, SIGTERM is Ctrl-Break and the end of the console. They arrive in a thread of their own, and
- * no thread can be spared them. */
+/* Signals: SIGINT is Ctrl-C, SIGTERM is Ctrl-Break and the end of the console. They arrive in a thread of their own. No
+ * thread can be spared them. */
 typedef uint64_t win_sigset;
 struct win_sigaction {
   void (*sa_handler)(int);
