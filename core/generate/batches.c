@@ -106,13 +106,6 @@ int32_t tsr_batch_bucket(int32_t count)
   return (count + step - 1) / step * step;
 }
 
-int32_t tsr_row_bucket(int32_t count, int32_t frugal)
-{
-  enum { FEW = 32, STEP = 4 };
-  int32_t bucket = tsr_batch_bucket(count);
-  return frugal && bucket > 16 && bucket <= FEW ? (count + STEP - 1) / STEP * STEP : bucket;
-}
-
 static int32_t choose_workers(int32_t n_sentences, int32_t beam, uint32_t concurrent, int32_t least_rows,
                               int32_t wanted)
 {

@@ -49,9 +49,6 @@ int32_t tsr_default_batch(int32_t beam, int32_t frugal);
 /* The rows of the program for a batch of that many sentences. */
 int32_t tsr_batch_bucket(int32_t count);
 
-/* Likewise the rows of a step, which sentences leave and join. frugal: finer, for rows that nobody has cost time. */
-int32_t tsr_row_bucket(int32_t count, int32_t frugal);
-
 /* The room for source tokens of the programs for sentences of that length. */
 int32_t tsr_source_bucket(int32_t length, int32_t max_positions);
 

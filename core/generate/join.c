@@ -33,7 +33,7 @@ static void open_all(tsr_search *search, const tsr_sentence *sentences, int32_t 
     tsr_search_open(search, row, &sentences[i]);
     rows[i] = row;
   }
-  int32_t batch = tsr_row_bucket(search->count, tsr_search_is_frugal(search->transformer));
+  int32_t batch = tsr_batch_bucket(search->count);
   search->batch = batch > search->batch ? batch : search->batch;
 }
 

@@ -51,7 +51,7 @@ static int32_t rows_for(const tsr_search *search, int32_t n_open)
 {
   int32_t is_frugal = tsr_search_is_frugal(search->transformer);
   int32_t least = !is_frugal && search->beam < MIN_ROWS ? MIN_ROWS / search->beam : 1;
-  return tsr_row_bucket(n_open > least ? n_open : least, is_frugal);
+  return tsr_batch_bucket(n_open > least ? n_open : least);
 }
 
 /* Of a step: with fewer, a row less hardly makes it shorter. */
