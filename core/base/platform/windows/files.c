@@ -332,7 +332,10 @@ int win_symlink(const char *target, const char *path)
     const DWORD is = GetFileAttributesW(to);
     const DWORD folder = is != INVALID_FILE_ATTRIBUTES && (is & FILE_ATTRIBUTE_DIRECTORY) ? 1 : 0;
     enum { UNPRIVILEGED = 2 };
-    done = CreateSymbolicLinkW(name, to, folder | UNPRIVILEGED) || CreateHardLinkW(name, to, NULL);
+    /* Wine says that it made a link, and makes none. */
+    done =
+        (CreateSymbolicLinkW(name, to, folder | UNPRIVILEGED) && GetFileAttributesW(name) != INVALID_FILE_ATTRIBUTES) ||
+        CreateHardLinkW(name, to, NULL);
     if (!done) {
       win_set_errno(GetLastError());
     }
