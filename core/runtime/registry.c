@@ -65,7 +65,7 @@ static tsr_status search_installed(tsr_runtime *runtime)
   char folder[4096];
   find_beside(folder, sizeof folder);
   TSR_TRY(search_folder(runtime, folder, strlen(folder), 0)); /* colons belong to its name */
-  /* Where the build runs on another system than the library, the build's folder may be none of this system's. */
+  /* Of a library that was built on another system, this may be no folder of its own system. */
   return tsr_path_is_absolute(TSR_PLUGIN_DIR) ? search_folder(runtime, TSR_PLUGIN_DIR, strlen(TSR_PLUGIN_DIR), 0)
                                               : TSR_OK;
 }

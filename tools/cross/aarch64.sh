@@ -23,13 +23,8 @@ apt_other()
 }
 
 if [ ! -f "$root/files" ] || ! kept "$wanted"; then
-  say "Fetching the libraries of arm64 (log: $setup_log)"
-  apt_other update || say "apt-get update failed (see $setup_log); going on with the package lists that are there"
   # shellcheck disable=SC2086
-  apt_other --download-only install $wanted || {
-    tail -n 20 "$setup_log" >&2
-    fail "apt-get could not fetch for arm64:$wanted"
-  }
+  fetch "the libraries of arm64:$wanted" apt_other --download-only install $wanted
   for package in "$root"/apt/archives/*.deb; do
     dpkg-deb --extract "$package" "$root"
     name=$(dpkg-deb --field "$package" Package)

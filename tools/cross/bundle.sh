@@ -36,11 +36,7 @@ take_licences()
 {
   licences=$tree/share/doc/tessera/licences
   mkdir -p "$licences"
-  for source in "$root"/src/*/debian; do
-    library=${source%/debian}
-    library=${library##*/}
-    cp "$source/copyright" "$licences/${library%-*}"
-  done
+  cp "$root"/licences/* "$licences/"
   for package in libz-mingw-w64-dev gcc-mingw-w64-base mingw-w64-common; do
     cp "/usr/share/doc/$package/copyright" "$licences/$package"
   done

@@ -11,7 +11,7 @@ install_needs gcc-mingw-w64-x86-64-posix g++-mingw-w64-x86-64-posix libz-mingw-w
 
 wanted="jansson libyaml utf8proc sentencepiece cmocka"
 # What the stamp says beside the sources: raised when the steps below change.
-steps=1
+steps=2
 
 # What Debian's lists give as binary packages, asked for as sources.
 list_sources()
@@ -118,6 +118,12 @@ CMAKE
   cp "/usr/$triplet/include/zlib.h" "/usr/$triplet/include/zconf.h" "$root/include/"
   cp -R /usr/include/vulkan /usr/include/vk_video /usr/include/volk.c /usr/include/volk.h "$root/include/"
 
+  # What Debian says about the rights in what will be within a bundle.
+  mkdir -p "$root/licences"
+  for name in $wanted; do
+    cp "$(folder_of "$name")/debian/copyright" "$root/licences/$name"
+  done
+
   describe jansson "$(version_of jansson)" "" -ljansson
   describe yaml-0.1 "$(version_of libyaml)" -DYAML_DECLARE_STATIC -lyaml
   describe libutf8proc "$(version_of utf8proc)" -DUTF8PROC_STATIC -lutf8proc
@@ -128,16 +134,11 @@ CMAKE
 }
 
 if ! kept "$wanted ($steps)"; then
-  say "Fetching the sources of $wanted (log: $setup_log)"
   list_sources
-  apt_sources update || say "apt-get update failed (see $setup_log); going on with the package lists that are there"
   rm -rf "$root/src" "$root/include" "${root:?}/lib" "${root:?}/bin"
   mkdir -p "$root/src"
   # shellcheck disable=SC2086
-  (cd "$root/src" && apt_sources source $wanted) || {
-    tail -n 20 "$setup_log" >&2
-    fail "apt-get could not fetch the sources of $wanted"
-  }
+  (cd "$root/src" && fetch "the sources of $wanted" apt_sources source $wanted)
   build_libraries
   rm -rf "$root/src"
   printf '%s\n' "$wanted ($steps)" >"$root/unpacked"

@@ -264,7 +264,7 @@ int win_rename(const char *from, const char *to)
     if (!done) {
       win_set_errno(GetLastError());
       const DWORD is = GetFileAttributesW(new_name);
-      if (is != INVALID_FILE_ATTRIBUTES && (is & FILE_ATTRIBUTE_DIRECTORY)) {
+      if (errno == EACCES && is != INVALID_FILE_ATTRIBUTES && (is & FILE_ATTRIBUTE_DIRECTORY)) {
         errno = EISDIR;
       }
     }
