@@ -5,7 +5,7 @@
 #ifndef TESSERA_CORE_BASE_PLATFORM_WINDOWS_DLFCN_H
 #define TESSERA_CORE_BASE_PLATFORM_WINDOWS_DLFCN_H
 
-enum { RTLD_LAZY = 1, RTLD_NOW = 2, RTLD_LOCAL = 0, RTLD_GLOBAL = 4, RTLD_NOLOAD = 8 };
+enum { RTLD_NOW = 2, RTLD_LOCAL = 0, RTLD_NOLOAD = 8 };
 #define RTLD_DEFAULT ((void *)0) /* the running program */
 
 typedef struct {

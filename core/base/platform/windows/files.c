@@ -217,15 +217,9 @@ int win_flock(int descriptor, int operation)
   HANDLE handle = (HANDLE)_get_osfhandle(descriptor);
   /* One byte where no file reaches: what a lock covers, others could not read. */
   OVERLAPPED place = {.OffsetHigh = 0x40000000};
-  BOOL done;
-  if (operation & LOCK_UN) {
-    done = UnlockFileEx(handle, 0, 1, 0, &place);
-  } else {
-    const DWORD flags =
-        (operation & LOCK_EX ? LOCKFILE_EXCLUSIVE_LOCK : 0) | (operation & LOCK_NB ? LOCKFILE_FAIL_IMMEDIATELY : 0);
-    done = LockFileEx(handle, flags, 0, 1, 0, &place);
-  }
-  if (!done) {
+  const DWORD flags =
+      (operation & LOCK_EX ? LOCKFILE_EXCLUSIVE_LOCK : 0) | (operation & LOCK_NB ? LOCKFILE_FAIL_IMMEDIATELY : 0);
+  if (!LockFileEx(handle, flags, 0, 1, 0, &place)) {
     win_set_errno(GetLastError());
     return -1;
   }

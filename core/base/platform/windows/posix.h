@@ -137,7 +137,7 @@ char *win_mkdtemp(char *path);
 #endif
 
 /* A lock of the whole file, which goes with the descriptor. */
-enum { LOCK_SH = 1, LOCK_EX = 2, LOCK_NB = 4, LOCK_UN = 8 };
+enum { LOCK_EX = 2, LOCK_NB = 4 };
 int win_flock(int descriptor, int operation);
 #ifdef WIN_NAMES
 #define flock win_flock
@@ -146,7 +146,6 @@ int win_flock(int descriptor, int operation);
 /* Streams. */
 FILE *win_fopen(const char *path, const char *mode);
 FILE *win_fdopen(int descriptor, const char *mode);
-FILE *win_tmpfile(void);
 FILE *win_open_memstream(char **text, size_t *size);
 int win_fflush(FILE *file);
 int win_fclose(FILE *file);
@@ -154,7 +153,6 @@ ssize_t win_getline(char **line, size_t *room, FILE *file);
 #ifdef WIN_NAMES
 #define fopen          win_fopen
 #define fdopen         win_fdopen
-#define tmpfile        win_tmpfile
 #define open_memstream win_open_memstream
 #define fflush         win_fflush
 #define fclose         win_fclose
@@ -188,13 +186,12 @@ int win_unsetenv(const char *name);
 #endif
 
 /* The machine. */
-enum { _SC_PAGESIZE = 1, _SC_PHYS_PAGES, _SC_AVPHYS_PAGES, _SC_NPROCESSORS_ONLN };
+enum { _SC_PAGESIZE = 1, _SC_PHYS_PAGES, _SC_NPROCESSORS_ONLN };
 typedef struct {
   uint64_t processors; /* a bit each; those of one group of Windows */
 } cpu_set_t;
 #define CPU_SETSIZE       64
 #define CPU_ZERO(set)     ((void)((set)->processors = 0))
-#define CPU_SET(i, set)   ((void)((set)->processors |= 1ull << (i)))
 #define CPU_CLR(i, set)   ((void)((set)->processors &= ~(1ull << (i))))
 #define CPU_ISSET(i, set) ((int)((set)->processors >> (i)&1))
 #define CPU_COUNT(set)    __builtin_popcountll((set)->processors)
@@ -212,7 +209,6 @@ unsigned win_geteuid(void);
 #define sched_getcpu      win_getcpu
 #define sysconf           win_sysconf
 #define geteuid           win_geteuid
-#define getuid            win_geteuid
 #endif
 
 /* Signals: SIGINT is Ctrl-C, SIGTERM is Ctrl-Break and the end of the console. They arrive in a thread of their own. No
@@ -223,19 +219,10 @@ struct win_sigaction {
   win_sigset sa_mask;
   int sa_flags;
 };
-#define SA_RESTART   1
 #define SA_RESETHAND 2
-#define SIG_BLOCK    0
-#define SIG_UNBLOCK  1
 #define SIG_SETMASK  2
-#ifndef SIGHUP
-#define SIGHUP 1
-#endif
 #ifndef SIGKILL
 #define SIGKILL 9
-#endif
-#ifndef SIGPIPE
-#define SIGPIPE 13
 #endif
 #ifndef SIGXFSZ
 #define SIGXFSZ 25
@@ -244,19 +231,13 @@ int win_sigaction(int number, const struct win_sigaction *action, struct win_sig
 void (*win_signal(int number, void (*handler)(int)))(int);
 int win_no_mask(int how, const win_sigset *set, win_sigset *before);
 int win_sigfillset(win_sigset *set);
-int win_sigemptyset(win_sigset *set);
-int win_sigaddset(win_sigset *set, int number);
 #ifdef WIN_NAMES
 #define sigset_t  win_sigset
 #define sigaction win_sigaction
 #define signal    win_signal
 #undef pthread_sigmask
-#undef sigprocmask
 #define pthread_sigmask win_no_mask
-#define sigprocmask     win_no_mask
 #define sigfillset      win_sigfillset
-#define sigemptyset     win_sigemptyset
-#define sigaddset       win_sigaddset
 #endif
 
 /* Waits until the process is ended. */
@@ -265,13 +246,12 @@ int win_pause(void);
 #define pause win_pause
 #endif
 
-/* Text and time. */
+/* Text. */
 char *win_strndup(const char *text, size_t most);
 char *win_strsep(char **text, const char *separators);
 #ifdef WIN_NAMES
-#define strndup           win_strndup
-#define strsep            win_strsep
-#define strsignal(number) ((number) == SIGABRT ? "aborted" : "ended")
+#define strndup win_strndup
+#define strsep  win_strsep
 #endif
 
 /* A program's `main` is called by this room's (main.c), with its arguments in UTF-8. */

@@ -38,7 +38,8 @@ FILE *win_fopen(const char *path, const char *mode)
   return file;
 }
 
-FILE *win_tmpfile(void)
+/* Gone when it is closed. */
+static FILE *open_temporary(void)
 {
   wchar_t folder[MAX_PATH + 1], name[MAX_PATH + 1];
   if (GetTempPathW(MAX_PATH, folder) == 0 || GetTempFileNameW(folder, L"tsr", 0, name) == 0) {
@@ -77,7 +78,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 FILE *win_open_memstream(char **text, size_t *size)
 {
   memory_stream *stream = malloc(sizeof *stream);
-  FILE *file = stream ? win_tmpfile() : NULL;
+  FILE *file = stream ? open_temporary() : NULL;
   if (!file) {
     free(stream);
     return NULL;

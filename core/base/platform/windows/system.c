@@ -8,7 +8,6 @@
 
 #include "core/base/platform/windows/internal.h"
 #include <sys/resource.h>
-#include <sys/utsname.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -100,8 +99,6 @@ long win_sysconf(int name)
     return (long)system.dwPageSize;
   case _SC_PHYS_PAGES:
     return (long)(memory.ullTotalPhys / system.dwPageSize);
-  case _SC_AVPHYS_PAGES:
-    return (long)(memory.ullAvailPhys / system.dwPageSize);
   case _SC_NPROCESSORS_ONLN:
     return (long)system.dwNumberOfProcessors;
   default:
@@ -181,22 +178,6 @@ int win_getrusage(int who, struct rusage *usage)
   return 0;
 }
 
-int win_uname(struct utsname *system)
-{
-  typedef LONG(WINAPI * version_fn)(OSVERSIONINFOW *);
-  OSVERSIONINFOW version = {.dwOSVersionInfoSize = sizeof version};
-  /* The documented call answers with what the program's manifest names. */
-  version_fn get_version = (version_fn)(void *)GetProcAddress(GetModuleHandleW(L"ntdll.dll"), "RtlGetVersion");
-  if (get_version) {
-    get_version(&version);
-  }
-  snprintf(system->sysname, sizeof system->sysname, "Windows");
-  snprintf(system->release, sizeof system->release, "%lu.%lu", version.dwMajorVersion, version.dwMinorVersion);
-  snprintf(system->version, sizeof system->version, "build %lu", version.dwBuildNumber);
-  snprintf(system->machine, sizeof system->machine, "x86_64");
-  return 0;
-}
-
 /* Signals. */
 enum { SIGNALS = 32 };
 static struct win_sigaction actions[SIGNALS];
@@ -263,18 +244,6 @@ int win_no_mask(int how, const win_sigset *set, win_sigset *before)
 int win_sigfillset(win_sigset *set)
 {
   *set = UINT64_MAX;
-  return 0;
-}
-
-int win_sigemptyset(win_sigset *set)
-{
-  *set = 0;
-  return 0;
-}
-
-int win_sigaddset(win_sigset *set, int number)
-{
-  *set |= 1ull << number;
   return 0;
 }
 
