@@ -264,7 +264,8 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc_addr(VkInstanc
   return function ? function : instance && next_get_proc_addr ? next_get_proc_addr(instance, name) : NULL;
 }
 
-VK_LAYER_EXPORT VKAPI_ATTR VkResult VKAPI_CALL
+/* Newer headers have no VK_LAYER_EXPORT. */
+__attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
 vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *pVersionStruct)
 {
   if (pVersionStruct->loaderLayerInterfaceVersion < 2) {
