@@ -84,7 +84,7 @@ static void add_sizes(check_table *table)
   add(table, PARAMS(.n_batch = 1, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 32, .j = 32, .chain = 1));
   add(table, PARAMS(.n_batch = 17, .n_heads = 3, .n_queries = 9, .n_keys = 31, .k = 32, .j = 32,
                     .masking = check_maskings[3]));
-  add(table, PARAMS(.n_batch = 32801, .n_heads = 2, .n_queries = 1, .n_keys = 1, .k = 4, .j = 4, .chain = 1));
+  add(table, PARAMS(.n_batch = 32801, .n_heads = 2, .n_queries = 1, .n_keys = 1, .k = 4, .j = 4));
 }
 
 static void add_forms(check_table *table)
@@ -259,9 +259,10 @@ static void add_tiles(check_table *table)
     add(table, PARAMS(.n_batch = 1, .n_queries = rows[i][0], .n_keys = rows[i][1], .k = 64, .j = 64, .chain = i % 2,
                       .masking = causal));
   }
+  /* A CPU's driver compiles attention itself to wide heads for half a minute. */
   for (int32_t i = 0; i < COUNT_OF(heads); i++) {
     add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 49 + 8 * i, .k = heads[i][0], .j = heads[i][1],
-                      .dscores = 1, .chain = 1, .masking = check_maskings[i % 2 ? 11 : 0]));
+                      .dscores = 1, .chain = heads[i][0] < 256, .masking = check_maskings[i % 2 ? 11 : 0]));
   }
 }
 
