@@ -12,6 +12,8 @@
  *                   the host does not see: for tests. Default 0
  *   MAX_BINDING     bytes beyond which a storage is reached by its address, where the device's own limit is not
  *                   smaller: for tests. Default: the device's
+ *   MAX_GROUPS      workgroups along each of the first two axes of a grid, where the device's own limit is not smaller:
+ *                   for tests. Default: the device's
  *   VULKAN_KERNELS  cpu, gpu: kernels as for such a device, whatever the device is. Default: what it is
  *   VULKAN_QUEUE    compute, graphics: a queue of a family that does not draw, or does. Default: one that does not,
  *                   where there is one

@@ -146,6 +146,10 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   if (d->caps.wide && options.max_binding >= 0 && options.max_binding < (double)d->caps.max_binding) {
     d->caps.max_binding = options.max_binding > 4 ? (uint64_t)options.max_binding & ~(uint64_t)3 : 4;
   }
+  for (int i = 0; i < 2 && options.max_groups >= 0; i++) {
+    const double most = options.max_groups > 1 ? options.max_groups : 1;
+    d->caps.max_groups[i] = most < d->caps.max_groups[i] ? (uint32_t)most : d->caps.max_groups[i];
+  }
   d->caps.compute_like_cpu = options.kernels == 0 ? d->caps.compute_like_cpu : options.kernels == 1;
   d->caps.forced = options.variant;
   d->caps.fusion = options.fusion;

@@ -248,15 +248,19 @@ uint64_t tsr_vk_storage_bytes(const tsr_vk_planner *planner, int32_t tensor)
   return ((uint64_t)tsr_storage_at(planner->program, tsr_vk_tensor(planner, tensor)->storage)->size + 3) / 4 * 4;
 }
 
-int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t x, uint64_t y, uint64_t z)
+int tsr_vk_finish(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t groups)
 {
   const tsr_vk_caps *caps = planner->caps;
-  if (x > caps->max_groups[0] || y > caps->max_groups[1] || z > caps->max_groups[2]) {
+  uint64_t rest = groups;
+  for (int axis = 0; axis < 2; ++axis) {
+    const uint64_t along = rest < caps->max_groups[axis] ? rest : caps->max_groups[axis];
+    dispatch->groups[axis] = (uint32_t)along;
+    rest = tsr_vk_divide_up(rest, along);
+  }
+  if (rest > caps->max_groups[2]) {
     return 0;
   }
-  dispatch->groups[0] = (uint32_t)x;
-  dispatch->groups[1] = (uint32_t)y;
-  dispatch->groups[2] = (uint32_t)z;
+  dispatch->groups[2] = (uint32_t)rest;
   /* An empty storage has nothing to bind: the shader does not touch it, so another operand stands in for it. That
    * may be one which is written, by the line's other dispatches too. */
   int32_t substitute = 0;
@@ -283,15 +287,6 @@ int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch,
   dispatch->wide = wide;
   dispatch->shader += wide;
   return !wide || caps->wide;
-}
-
-int tsr_vk_finish(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t groups)
-{
-  const uint32_t *limit = planner->caps->max_groups;
-  uint64_t x = groups < limit[0] ? groups : limit[0];
-  uint64_t rest = tsr_vk_divide_up(groups, x);
-  uint64_t y = rest < limit[1] ? rest : limit[1];
-  return tsr_vk_finish_grid(planner, dispatch, x, y, tsr_vk_divide_up(rest, y));
 }
 
 uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted)

@@ -188,9 +188,6 @@ uint32_t tsr_vk_reserve(tsr_vk_planner *planner, uint64_t words);
 /* Finishes a dispatch of `groups` workgroups, which the shader unfolds with group_index(). 0 if it cannot be done. */
 int tsr_vk_finish(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t groups);
 
-/* The same for a grid that is not folded: each axis must be within the limits. */
-int tsr_vk_finish_grid(const tsr_vk_planner *planner, tsr_vk_dispatch *dispatch, uint64_t x, uint64_t y, uint64_t z);
-
 /* The largest power of two that is at most `wanted` and that a workgroup's x axis may have. */
 uint32_t tsr_vk_group_size(const tsr_vk_caps *caps, uint32_t wanted);
 

@@ -85,6 +85,7 @@ int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options)
       .tuning = 1,
       .fusion = 1,
       .max_binding = -1,
+      .max_groups = -1,
       .watchdog_flops = -1,
       .variant = TSR_VK_VARIANT_AUTO,
       .statistics = text_of(host, "PIPELINE_STATISTICS"),
@@ -102,6 +103,9 @@ int32_t tsr_vk_options_read(const tsr_host *host, tsr_vk_options *options)
   }
   if (status == TSR_OK) {
     status = read_number(host, "MAX_BINDING", &options->max_binding);
+  }
+  if (status == TSR_OK) {
+    status = read_number(host, "MAX_GROUPS", &options->max_groups);
   }
   if (status == TSR_OK) {
     status = read_number(host, "WATCHDOG_FLOPS", &options->watchdog_flops);

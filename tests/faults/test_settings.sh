@@ -48,6 +48,7 @@ TUNING|-1|0 or 1
 STAGING|x|0 or 1
 MAX_BINDING|4k|a number of 0 or more
 MAX_BINDING|-4|a number of 0 or more
+MAX_GROUPS|7x|a number of 0 or more
 WATCHDOG_FLOPS|nan|a number of 0 or more
 ROWS
   export TESSERA_VULKAN_VARIANT=foo
