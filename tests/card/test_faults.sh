@@ -12,7 +12,8 @@ profile=$1
 runs=$2
 shift 2
 with=$SOURCE_ROOT/tests/card/with
-unset TESSERA_DEVICE TESSERA_STAGING TESSERA_MAX_BINDING TESSERA_MAX_GROUPS TESSERA_VULKAN_VARIANT CARD_FAULT CARD_STATISTICS
+unset TESSERA_DEVICE TESSERA_STAGING TESSERA_MAX_BINDING TESSERA_MAX_GROUPS TESSERA_VULKAN_VARIANT
+unset CARD_FAULT CARD_STATISTICS
 export TESSERA_BACKEND_PATH="$BUILD_ROOT/backends/cpu:$BUILD_ROOT/backends/vulkan"
 export TESSERA_VULKAN_KERNELS=cpu # which the driver compiles sooner
 # Tessera's folder of kernels is this test's own, the driver's is not: it need not compile them again.
