@@ -104,8 +104,9 @@ install_needs()
     $prefix env DEBIAN_FRONTEND=noninteractive apt-get -q update >"$setup_log" 2>&1 ||
       say "apt-get update failed (see $setup_log); going on with the package lists that are there"
     chosen=$(choose_packages $missing | tr '\n' ' ')
-    $prefix env DEBIAN_FRONTEND=noninteractive \
-      apt-get -q -y --no-install-recommends install $chosen >>"$setup_log" 2>&1 || {
+    # Another apt may be at work: this one waits for it.
+    $prefix env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
+      -o DPkg::Lock::Timeout=300 install $chosen >>"$setup_log" 2>&1 || {
       tail -n 20 "$setup_log" >&2
       fail "apt-get could not install: $chosen"
     }
