@@ -48,8 +48,8 @@ typedef struct tsr_vk_options {
   int kernels;            /* 0: as the device is; 1: for CPUs, 2: for GPUs */
   int queue;              /* TSR_VK_QUEUE_* */
   double max_binding;     /* bytes; negative: not set */
-  double max_groups;      /* likewise */
-  double watchdog_flops;  /* likewise */
+  double max_groups;      /* workgroups; negative: not set */
+  double watchdog_flops;  /* negative: not set */
   int32_t variant;        /* VULKAN_VARIANT, TSR_VK_VARIANT_* */
   const char *statistics; /* PIPELINE_STATISTICS: a path, or NULL */
 } tsr_vk_options;

@@ -259,7 +259,7 @@ static void add_tiles(check_table *table)
     add(table, PARAMS(.n_batch = 1, .n_queries = rows[i][0], .n_keys = rows[i][1], .k = 64, .j = 64, .chain = i % 2,
                       .masking = causal));
   }
-  /* A CPU's driver compiles attention itself to wide heads for half a minute. */
+  /* A CPU's driver takes half a minute to compile attention itself for wide heads: without it there. */
   for (int32_t i = 0; i < COUNT_OF(heads); i++) {
     add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 49 + 8 * i, .k = heads[i][0], .j = heads[i][1],
                       .dscores = 1, .chain = heads[i][0] < 256, .masking = check_maskings[i % 2 ? 11 : 0]));

@@ -44,7 +44,7 @@ const tsr_variable tsr_variables[] = {
      "`1`: copies go through a staging buffer, as on a device whose memory the host cannot access: for tests"},
     {"TESSERA_MAX_BINDING", TSR_READER_VULKAN, 0, "a tensor with more bytes is reached by its address: for tests"},
     {"TESSERA_MAX_GROUPS", TSR_READER_VULKAN, 0,
-     "workgroups along the first axis of a grid, and the second; more are laid along the third: for tests"},
+     "at most so many workgroups along each of a grid's first two axes; more lie along the third: for tests"},
     {"XDG_CACHE_HOME", TSR_READER_VULKAN, 0,
      "where the backend saves compiled pipelines and what `tessera tune` found; default: `~/.cache`"},
     {"TESSERA_LIBRARY", TSR_READER_PYTHON, 0,
