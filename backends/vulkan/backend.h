@@ -11,7 +11,7 @@
 
 #include <volk.h>
 
-#include "backends/vulkan/cooperative.h"
+#include "backends/vulkan/extensions.h"
 #include "backends/vulkan/kernel.h"
 #include "tessera/backend.h"
 
@@ -111,6 +111,7 @@ typedef struct tsr_vk_hardware {
   int32_t n_shapes;
   uint32_t subgroup_sizes[2]; /* the least and the largest that a pipeline may ask for; 0: none */
   uint32_t max_subgroups;     /* of a workgroup whose size was asked for */
+  int maximal_reconvergence;  /* VK_KHR_shader_maximal_reconvergence */
   int pipeline_statistics;    /* VK_KHR_pipeline_executable_properties */
   int memory_budget;          /* VK_EXT_memory_budget */
   int portability;            /* VK_KHR_portability_subset: to be enabled where it is */

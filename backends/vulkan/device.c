@@ -31,7 +31,7 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
   };
   int has_1_3 = d->hardware.properties.apiVersion >= VK_API_VERSION_1_3;
   int with_cooperative = d->caps.n_shapes > 0, dot_extension = d->caps.dot && !has_1_3;
-  const char *extensions[5];
+  const char *extensions[6];
   uint32_t n_extensions = 0;
   if (with_cooperative) {
     extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
@@ -71,9 +71,19 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
       .pNext = &features12,
       .storageBuffer16BitAccess = d->hardware.features11.storageBuffer16BitAccess,
   };
+  VkPhysicalDeviceShaderMaximalReconvergenceFeaturesKHR reconvergence = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MAXIMAL_RECONVERGENCE_FEATURES_KHR,
+      .pNext = &features11,
+      .shaderMaximalReconvergence = VK_TRUE,
+  };
+  void *chain = &features11;
+  if (d->hardware.maximal_reconvergence) {
+    extensions[n_extensions++] = VK_KHR_SHADER_MAXIMAL_RECONVERGENCE_EXTENSION_NAME;
+    chain = &reconvergence;
+  }
   VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
-      .pNext = &features11,
+      .pNext = chain,
       .pipelineExecutableInfo = VK_TRUE,
   };
   int with_statistics = tsr_vk_statistics_flags(d) != 0;
@@ -82,7 +92,7 @@ static int32_t create_device(tsr_backend_device *d, VkPhysicalDevice physical)
   }
   VkPhysicalDeviceFeatures2 features = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-      .pNext = with_statistics ? (void *)&executables : &features11,
+      .pNext = with_statistics ? &executables : chain,
       .features = {.shaderInt16 = d->hardware.features.shaderInt16, .shaderInt64 = d->hardware.features.shaderInt64},
   };
   VkDeviceCreateInfo info = {

@@ -208,6 +208,19 @@ static int has_bfloat16(VkPhysicalDevice device)
   return feature.shaderBFloat16Type && feature.shaderBFloat16CooperativeMatrix;
 }
 
+/* Whether the invocations of a subgroup can be made to meet again where a branch ends. */
+static int has_maximal_reconvergence(VkPhysicalDevice device)
+{
+  if (!has_extension(device, VK_KHR_SHADER_MAXIMAL_RECONVERGENCE_EXTENSION_NAME)) {
+    return 0;
+  }
+  VkPhysicalDeviceShaderMaximalReconvergenceFeaturesKHR feature = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MAXIMAL_RECONVERGENCE_FEATURES_KHR};
+  VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &feature};
+  vkGetPhysicalDeviceFeatures2(device, &features);
+  return feature.shaderMaximalReconvergence != VK_FALSE;
+}
+
 /* Packed products of four bytes: of Vulkan 1.3, or of an extension of 1.2. */
 static void read_integer_dot(VkPhysicalDevice device, tsr_vk_hardware *hardware)
 {
@@ -271,6 +284,7 @@ const char *tsr_vk_hardware_read(const tsr_vk_context *context, VkPhysicalDevice
   hardware->features11.pNext = NULL;
   hardware->features12.pNext = NULL;
 
+  hardware->maximal_reconvergence = has_maximal_reconvergence(device);
   read_integer_dot(device, hardware);
   hardware->memory_budget = hardware->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU &&
                             has_extension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);

@@ -143,11 +143,14 @@ static int32_t unpack(const tsr_backend_device *d, const tsr_vk_shader *packed, 
   } else if (uncompress((Bytef *)unpacked, &size, packed->packed, packed->packed_bytes) != Z_OK ||
              size != packed->size_bytes) {
     *n_words = 0;
-  } else if (d->hardware.properties12.shaderSignedZeroInfNanPreserveFloat32) {
-    const int halves = d->hardware.properties12.shaderSignedZeroInfNanPreserveFloat16 != VK_FALSE;
-    *n_words = tsr_vk_spirv_preserve(unpacked, *n_words, halves, *words);
   } else {
-    memcpy(*words, unpacked, size);
+    const VkPhysicalDeviceVulkan12Properties *controls = &d->hardware.properties12;
+    const tsr_vk_spirv_modes modes = {
+        .preserve = controls->shaderSignedZeroInfNanPreserveFloat32 != VK_FALSE,
+        .preserve_halves = controls->shaderSignedZeroInfNanPreserveFloat16 != VK_FALSE,
+        .reconverge = d->hardware.maximal_reconvergence,
+    };
+    *n_words = tsr_vk_spirv_declare(unpacked, *n_words, modes, *words);
   }
   if (status == TSR_OK && *n_words == 0) {
     status = tsr_vk_fail(d->host, TSR_ERR_INTERNAL, "the shader %s within the plugin is damaged: install it again",

@@ -8,12 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Words by which tsr_vk_spirv_preserve makes a module longer, at most. */
-enum { TSR_VK_SPIRV_MORE_WORDS = 2 + 7 + 2 * 4 };
+/* Words by which tsr_vk_spirv_declare makes a module longer, at most. */
+enum { TSR_VK_SPIRV_MORE_WORDS = 2 + 7 + 9 + 2 * 4 + 3 };
 
-/* Copies a module of one entry point and declares in it that signed zeros, infinities and NaN count for floats of 32
- * bits and, with `halves`, for those of 16, if it has any. result: [n_words + TSR_VK_SPIRV_MORE_WORDS]. Returns its
- * words; 0: it is no such module. */
-size_t tsr_vk_spirv_preserve(const uint32_t *words, size_t n_words, int halves, uint32_t *result);
+typedef struct tsr_vk_spirv_modes {
+  int preserve;        /* signed zeros, infinities and NaN count for floats of 32 bits */
+  int preserve_halves; /* and for those of 16, in a module that has any; counts only with `preserve` */
+  int reconverge;      /* invocations meet again behind a branch, in a module whose subgroups work together */
+} tsr_vk_spirv_modes;
+
+/* Copies a module of one entry point and declares the modes in it. result: [n_words + TSR_VK_SPIRV_MORE_WORDS]. Returns
+ * its words; 0: it is no such module. */
+size_t tsr_vk_spirv_declare(const uint32_t *words, size_t n_words, tsr_vk_spirv_modes modes, uint32_t *result);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The modules that the backend has: in which it is declared that infinities and NaN count, with the order of their
- * instructions, older versions, and what is no module; which lane an invocation is.
+ * The modules that the backend has: in which it is declared that infinities and NaN count, and that subgroups meet
+ * again behind a branch, with the order of their instructions, older versions, and what is no module; which lane an
+ * invocation is.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +34,8 @@ enum {
 /* What a module declares. */
 typedef struct declared {
   int capabilities, halves, extensions, modes_32, modes_16;
-  int shuffles, knows_lane; /* subgroupShuffle, gl_SubgroupInvocationID */
+  int subgroups, reconvergence, reconverges; /* that work together or multiply matrices; the extension; the mode */
+  int shuffles, knows_lane;                  /* subgroupShuffle, gl_SubgroupInvocationID */
   size_t n_instructions;
 } declared;
 
@@ -73,14 +75,19 @@ static declared read_module(const uint32_t *words, size_t n)
     if (op == OP_CAPABILITY) {
       found.capabilities += words[at + 1] == 4466;
       found.halves |= words[at + 1] == 9;
+      found.subgroups |= words[at + 1] == 61 || words[at + 1] == 6022;
     } else if (op == OP_EXTENSION) {
       found.extensions += strcmp((const char *)&words[at + 1], "SPV_KHR_float_controls") == 0;
+      found.reconvergence += strcmp((const char *)&words[at + 1], "SPV_KHR_maximal_reconvergence") == 0;
     } else if (op == OP_ENTRY_POINT) {
       entry = words[at + 2];
     } else if (op == OP_EXECUTION_MODE && words[at + 2] == 4461) {
       assert_int_equal(words[at + 1], entry);
       found.modes_32 += words[at + 3] == 32;
       found.modes_16 += words[at + 3] == 16;
+    } else if (op == OP_EXECUTION_MODE && words[at + 2] == 6023) {
+      assert_int_equal(words[at + 1], entry);
+      found.reconverges++;
     } else if (op == OP_DECORATE && length > 3 && words[at + 2] == DECORATION_BUILT_IN) {
       found.knows_lane |= words[at + 3] == BUILT_IN_SUBGROUP_INVOCATION;
     }
@@ -102,10 +109,32 @@ static uint32_t *unpacked(const tsr_vk_shader *shader, size_t *n)
   return words;
 }
 
+/* One module with one choice of modes. */
+static void check_declared(const uint32_t *words, size_t n, const declared *before, tsr_vk_spirv_modes modes)
+{
+  uint32_t *result = malloc((n + TSR_VK_SPIRV_MORE_WORDS) * sizeof(*result));
+  const size_t n_result = tsr_vk_spirv_declare(words, n, modes, result);
+  assert_in_range(n_result, n, n + TSR_VK_SPIRV_MORE_WORDS);
+  assert_memory_equal(result, words, 5 * sizeof(*words));
+  const declared after = read_module(result, n_result);
+  const int is_old = words[1] < 0x00010400, reconverges = modes.reconverge && before->subgroups;
+  assert_int_equal(after.capabilities, modes.preserve);
+  assert_int_equal(after.extensions, modes.preserve && is_old);
+  assert_int_equal(after.modes_32, modes.preserve);
+  assert_int_equal(after.modes_16, modes.preserve && modes.preserve_halves && before->halves);
+  assert_int_equal(after.reconvergence, reconverges);
+  assert_int_equal(after.reconverges, reconverges);
+  assert_int_equal(after.n_instructions,
+                   before->n_instructions +
+                       (size_t)(after.capabilities + after.extensions + after.modes_32 + after.modes_16) +
+                       2 * (size_t)reconverges);
+  free(result);
+}
+
 static void test_all_shaders(void **state)
 {
   (void)state;
-  int n_halves = 0;
+  int n_halves = 0, n_subgroups = 0;
   for (int32_t i = 0; i < tsr_vk_shader_count; i++) {
     if (tsr_vk_shaders[i].size_bytes == 0) {
       continue; /* compiled by a glslang that does not know it */
@@ -113,29 +142,22 @@ static void test_all_shaders(void **state)
     size_t n;
     uint32_t *words = unpacked(&tsr_vk_shaders[i], &n);
     const declared before = read_module(words, n);
-    assert_int_equal(before.capabilities + before.modes_32 + before.modes_16, 0);
+    assert_int_equal(before.capabilities + before.modes_32 + before.modes_16 + before.reconverges, 0);
     n_halves += before.halves;
-    for (int halves = 0; halves < 2; halves++) {
+    n_subgroups += before.subgroups;
+    for (int choice = 0; choice < 8; choice++) {
       for (uint32_t version = 0x00010300; version <= 0x00010500; version += 0x100) {
         words[1] = version;
-        uint32_t *result = malloc((n + TSR_VK_SPIRV_MORE_WORDS) * sizeof(*result));
-        const size_t n_result = tsr_vk_spirv_preserve(words, n, halves, result);
-        assert_in_range(n_result, n + 1, n + TSR_VK_SPIRV_MORE_WORDS);
-        assert_memory_equal(result, words, 5 * sizeof(*words));
-        const declared after = read_module(result, n_result);
-        const int is_old = version < 0x00010400;
-        assert_int_equal(after.capabilities, 1);
-        assert_int_equal(after.extensions, is_old);
-        assert_int_equal(after.modes_32, 1);
-        assert_int_equal(after.modes_16, halves && before.halves);
-        assert_int_equal(after.n_instructions, before.n_instructions + 2 + (size_t)is_old + (size_t)after.modes_16);
-        free(result);
+        check_declared(words, n, &before,
+                       (tsr_vk_spirv_modes){
+                           .preserve = choice & 1, .preserve_halves = choice >> 1 & 1, .reconverge = choice >> 2});
       }
     }
     free(words);
   }
   assert_true(tsr_vk_shader_count > 50);
   assert_true(n_halves > 0 || !TSR_VK_HAS_COOPERATIVE_SHADERS);
+  assert_true(n_subgroups > 10);
 }
 
 /* Which lane of a subgroup an invocation is, gl_LocalInvocationID does not tell: who shuffles asks for the lane. */
@@ -158,6 +180,8 @@ static void test_lanes(void **state)
   assert_true(n_shuffling > 10);
 }
 
+static const tsr_vk_spirv_modes all_modes = {.preserve = 1, .preserve_halves = 1, .reconverge = 1};
+
 /* Every prefix of a module, and every instruction of no words or too many, is refused or still a module. */
 static void test_damaged(void **state)
 {
@@ -168,7 +192,7 @@ static void test_damaged(void **state)
     uint32_t *part = malloc((cut + 1) * sizeof(*part)); /* to its last word: what is read beyond, sanitizers tell */
     uint32_t *result = malloc((cut + TSR_VK_SPIRV_MORE_WORDS) * sizeof(*result));
     memcpy(part, words, cut * sizeof(*part));
-    const size_t n_result = tsr_vk_spirv_preserve(part, cut, 1, result);
+    const size_t n_result = tsr_vk_spirv_declare(part, cut, all_modes, result);
     assert_true(n_result == 0 || n_result > cut);
     free(result);
     free(part);
@@ -177,16 +201,16 @@ static void test_damaged(void **state)
   for (size_t at = 5; at < n && words[at] >> 16 != 0; at += words[at] >> 16) {
     const uint32_t kept = words[at];
     words[at] = kept & 0xffffu;
-    assert_int_equal(tsr_vk_spirv_preserve(words, n, 1, result), 0);
+    assert_int_equal(tsr_vk_spirv_declare(words, n, all_modes, result), 0);
     words[at] = kept | 0xffff0000u;
-    assert_int_equal(tsr_vk_spirv_preserve(words, n < 0xffff ? n : 0xfffe, 1, result), 0);
+    assert_int_equal(tsr_vk_spirv_declare(words, n < 0xffff ? n : 0xfffe, all_modes, result), 0);
     words[at] = kept;
   }
   /* Two entry points: of which one the mode is, is not known. */
   for (size_t at = 5; at < n; at += words[at] >> 16) {
     if ((words[at] & 0xffffu) == OP_EXECUTION_MODE && words[at] >> 16 > 2) {
       words[at] = (words[at] & 0xffff0000u) | OP_ENTRY_POINT;
-      assert_int_equal(tsr_vk_spirv_preserve(words, n, 1, result), 0);
+      assert_int_equal(tsr_vk_spirv_declare(words, n, all_modes, result), 0);
       break;
     }
   }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16 as the Vulkan specification has them, for headers that are
- * older than the extensions.
+ * Extensions as the Vulkan specification has them, for headers that are older: VK_KHR_cooperative_matrix,
+ * VK_KHR_shader_bfloat16, VK_KHR_shader_maximal_reconvergence.
  */
-#ifndef TESSERA_BACKENDS_VULKAN_COOPERATIVE_H
-#define TESSERA_BACKENDS_VULKAN_COOPERATIVE_H
+#ifndef TESSERA_BACKENDS_VULKAN_EXTENSIONS_H
+#define TESSERA_BACKENDS_VULKAN_EXTENSIONS_H
 
 #include <volk.h>
 
@@ -72,6 +72,19 @@ typedef struct VkPhysicalDeviceShaderBfloat16FeaturesKHR {
   VkBool32 shaderBFloat16DotProduct;
   VkBool32 shaderBFloat16CooperativeMatrix;
 } VkPhysicalDeviceShaderBfloat16FeaturesKHR;
+#endif
+
+#ifndef VK_KHR_shader_maximal_reconvergence
+#define VK_KHR_shader_maximal_reconvergence                1
+#define VK_KHR_SHADER_MAXIMAL_RECONVERGENCE_EXTENSION_NAME "VK_KHR_shader_maximal_reconvergence"
+
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MAXIMAL_RECONVERGENCE_FEATURES_KHR ((VkStructureType)1000434000)
+
+typedef struct VkPhysicalDeviceShaderMaximalReconvergenceFeaturesKHR {
+  VkStructureType sType;
+  void *pNext;
+  VkBool32 shaderMaximalReconvergence;
+} VkPhysicalDeviceShaderMaximalReconvergenceFeaturesKHR;
 #endif
 
 #endif
