@@ -123,10 +123,9 @@ void main()
 #endif
     for (uint m = 0u; m < tile_rows; ++m) {
       uint l = min(first_row + m, last_row);
-      uint z_bits = MINUS_INF_BITS;
-      if (exists && s < visible[m]) {
-        z_bits = masked_score(score[m], b, h, l, s, first);
-      }
+      /* No branch: all invocations of the group are to meet in the maximum. */
+      uint z_bits = masked_score(score[m], b, h, l, s, first);
+      z_bits = exists && s < visible[m] ? z_bits : MINUS_INF_BITS;
       bool seen = z_bits != MINUS_INF_BITS;
       if (writes_weights && chunk + lane < keys && first_row + m <= last_row) {
         WORD(w, (row_base + l) * keys + s) = z_bits;
@@ -137,13 +136,13 @@ void main()
       order[m] = new_order;
       weight[m] = seen ? exp_accurate(uintBitsToFloat(z_bits) - largest) : uintBitsToFloat(EXCLUDED);
       sum[m] = sum[m] * shrink + (seen ? weight[m] : 0.0);
-      if ((options & ATTENTION_DROPOUT) != 0u && seen) {
+      if ((options & ATTENTION_DROPOUT) != 0u) {
 #ifdef SUBGROUP
-        uint kept = subgroupShuffle(kept_mine, m);
+        uint kept = subgroupShuffle(kept_mine, m); /* outside of branches: lane m may see nothing */
 #else
         uint kept = kept_keys(row_base + l, s);
 #endif
-        weight[m] *= drop_factor(kept, s);
+        weight[m] = seen ? weight[m] * drop_factor(kept, s) : weight[m];
       }
       for (uint c = 0u; c < parts; ++c) {
         result[m][c] *= shrink;
@@ -188,6 +187,8 @@ void main()
   float total[tile_rows];
   for (uint m = 0u; m < tile_rows; ++m) {
     total[m] = group_sum(sum[m]);
+  }
+  for (uint m = 0u; m < tile_rows; ++m) {
     bool nothing = order[m] <= ORDER_MINUS_INF;
     if (first_row + m > last_row) {
       continue;
