@@ -29,10 +29,11 @@ bool is_quantised(uint largest)
   return largest >= 0x0d800000u && largest < 0x7f800000u; /* 2^-100 */
 }
 
-/* Divisions are accurate below 2^126 only. */
+/* Divisions are accurate below 2^126 only. A quarter is taken of the exponent's bits: a product by 0.25 on either side
+ * of a division is what a compiler may take away. */
 float units_of_one(uint largest)
 {
-  return is_quantised(largest) ? 127.0 / (0.25 * uintBitsToFloat(largest)) * 0.25 : 0.0;
+  return is_quantised(largest) ? 31.75 / uintBitsToFloat(largest - (2u << 23)) : 0.0;
 }
 
 uint bits_of_unit(uint largest)
