@@ -117,35 +117,46 @@ void main()
     }
 #endif
 
-    float weight[tile_rows];
+    uint kept[tile_rows]; /* of the dropout, the key's word of each query */
 #ifdef SUBGROUP
     uint kept_mine = kept_keys(row_base + min(first_row + lane % tile_rows, last_row), chunk);
 #endif
     for (uint m = 0u; m < tile_rows; ++m) {
-      uint l = min(first_row + m, last_row);
-      /* No branch: all invocations of the group are to meet in the maximum. */
-      uint z_bits = masked_score(score[m], b, h, l, s, first);
-      z_bits = exists && s < visible[m] ? z_bits : MINUS_INF_BITS;
-      bool seen = z_bits != MINUS_INF_BITS;
-      if (writes_weights && chunk + lane < keys && first_row + m <= last_row) {
-        WORD(w, (row_base + l) * keys + s) = z_bits;
-      }
-      uint new_order = max(order[m], group_max(order_of_bits(z_bits)));
-      float largest = finite_of(new_order);
-      float shrink = new_order == order[m] ? 1.0 : exp_accurate(number_of(order[m]) - largest);
-      order[m] = new_order;
-      weight[m] = seen ? exp_accurate(uintBitsToFloat(z_bits) - largest) : uintBitsToFloat(EXCLUDED);
-      sum[m] = sum[m] * shrink + (seen ? weight[m] : 0.0);
-      if ((options & ATTENTION_DROPOUT) != 0u) {
 #ifdef SUBGROUP
-        uint kept = subgroupShuffle(kept_mine, m); /* outside of branches: lane m may see nothing */
+      kept[m] = (options & ATTENTION_DROPOUT) != 0u ? subgroupShuffle(kept_mine, m) : 0u;
 #else
-        uint kept = kept_keys(row_base + l, s);
+      kept[m] = kept_keys(row_base + min(first_row + m, last_row), s);
 #endif
-        weight[m] = seen ? weight[m] * drop_factor(kept, s) : weight[m];
-      }
+    }
+
+    /* No branch between the maxima, and nothing that is the same in all rounds for a compiler to branch on before them:
+     * it might let the invocations go on apart. */
+    const uint never = 0xffffffffu;
+    uint s_seen = exists ? s : never;
+    float weight[tile_rows];
+    uint bits[tile_rows]; /* of the scores */
+    for (uint m = 0u; m < tile_rows; ++m) {
+      uint z_bits = masked_score(score[m], b, h, min(first_row + m, last_row), s, first);
+      bits[m] = s_seen < visible[m] ? z_bits : MINUS_INF_BITS;
+      bool seen = bits[m] != MINUS_INF_BITS;
+      uint new_order = max(order[m], group_max(order_of_bits(bits[m])));
+      float largest = finite_of(new_order);
+      float shrink = exp_accurate(number_of(order[m]) - largest);
+      shrink = new_order == order[m] ? 1.0 : shrink;
+      order[m] = new_order;
+      float w_mine = exp_accurate(uintBitsToFloat(bits[m]) - largest);
+      sum[m] = sum[m] * shrink + (seen ? w_mine : 0.0);
+      w_mine *= drop_factor(kept[m], s);
+      weight[m] = seen ? w_mine : uintBitsToFloat(EXCLUDED);
       for (uint c = 0u; c < parts; ++c) {
         result[m][c] *= shrink;
+      }
+    }
+    if (writes_weights && chunk + lane < keys) {
+      for (uint m = 0u; m < tile_rows; ++m) {
+        if (first_row + m <= last_row) {
+          WORD(w, (row_base + first_row + m) * keys + s) = bits[m];
+        }
       }
     }
 

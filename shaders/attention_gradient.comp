@@ -130,7 +130,9 @@ void main()
       slope[m] = 0.0;
     }
     ADD_PRODUCTS(score, own, own_base, own_stride[1], own_step, other, other_at, other_step, depth)
-    ADD_PRODUCTS(slope, own2, own2_base, own2_stride[1], own2_step, other2, other2_at, other2_step, width)
+    if (width > 0u) {
+      ADD_PRODUCTS(slope, own2, own2_base, own2_stride[1], own2_step, other2, other2_at, other2_step, width)
+    }
 
     uint gradient[tile_rows]; /* of the score */
     float weight[tile_rows];  /* dropped out */
@@ -141,20 +143,23 @@ void main()
 #else
     uint kept_mine = by_keys ? kept_keys(row_base + t, first_row) : 0u;
 #endif
+    uint kept[tile_rows];
+    for (uint m = 0u; m < tile_rows; ++m) { /* apart from what follows, where invocations go different ways */
+#ifdef SUBGROUP
+      kept[m] = by_keys || (options & ATTENTION_DROPOUT) == 0u ? kept_mine : subgroupShuffle(kept_mine, m);
+#else
+      kept[m] = by_keys ? kept_mine : kept_keys(row_base + min(first_row + m, last_row), t);
+#endif
+    }
     vec2 stats_t = by_keys ? stats_of(row_base + t) : vec2(0.0);
     for (uint m = 0u; m < tile_rows; ++m) {
       uint row = min(first_row + m, last_row);
       uint l = by_keys ? t : row;
       uint s = by_keys ? row : t;
-#ifdef SUBGROUP
-      uint kept = by_keys ? kept_mine : subgroupShuffle(kept_mine, m);
-#else
-      uint kept = by_keys ? kept_mine : kept_keys(row_base + l, s);
-#endif
       gradient[m] = EXCLUDED;
       weight[m] = 0.0;
       if (exists && s < visible_keys(l, first, present)) {
-        pair_gradient(score[m], slope[m], by_keys ? stats_t : stats[m], kept, b, h, l, s, first, gradient[m],
+        pair_gradient(score[m], slope[m], by_keys ? stats_t : stats[m], kept[m], b, h, l, s, first, gradient[m],
                       weight[m]);
       }
       if (writes_scores && chunk + lane < n_others && first_row + m <= last_row) {
@@ -179,7 +184,7 @@ void main()
       for (uint m = 0u; m < tile_rows; ++m) {
 #ifdef SUBGROUP
         uint bits = subgroupShuffle(gradient[m], i);
-        weight_i[m] = by_keys ? subgroupShuffle(weight[m], i) : 0.0;
+        weight_i[m] = by_keys && width > 0u ? subgroupShuffle(weight[m], i) : 0.0;
 #else
         uint bits = shared_gradient[m][i];
         weight_i[m] = by_keys ? shared_weight[m][i] : 0.0;

@@ -4,11 +4,12 @@
 #include <string.h>
 
 enum { MAX_TILE_ROWS = 8, MAX_PARTS = 4, MAX_SIZE = 64 };
-enum { FEW_TILE_ROWS = 4 }; /* compiled faster, which with a CPU's driver is part of every start */
+/* Compiled faster, which with a CPU's driver is part of every start. And what an H200 gave (driver 580.159) for tiles of
+ * eight rows whose lanes hand each other what they have was wrong, another row in each run. */
+enum { FEW_TILE_ROWS = 4 };
 
 tsr_vk_tile tsr_vk_tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t width)
 {
-  uint32_t most_rows = caps->compute_like_cpu ? FEW_TILE_ROWS : MAX_TILE_ROWS;
   tsr_vk_tile t = {.rows = 1, .splits = 1};
   t.size = tsr_vk_reduce_size(caps, MAX_SIZE, &t.subgroup);
   /* Where subgroups can be narrow, a thread's registers are divided among its lanes: a tile for each of 32 does not
@@ -18,6 +19,7 @@ tsr_vk_tile tsr_vk_tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t widt
     t.subgroup = 0;
     t.size = tsr_vk_group_size(caps, caps->compute_like_cpu ? 32 : MAX_SIZE); /* the largest subgroup, at least */
   }
+  const uint32_t most_rows = caps->compute_like_cpu || t.subgroup ? FEW_TILE_ROWS : MAX_TILE_ROWS;
   while (t.rows < most_rows && t.rows < rows && (!t.subgroup || t.rows < t.size)) {
     t.rows *= 2;
   }

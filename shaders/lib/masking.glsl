@@ -48,8 +48,8 @@ float relative_bias(uint h, uint l, uint s, int first)
 /* The bits of a visible score with what is added to it; -inf in any of them excludes, whatever the others hold. */
 uint biased(float score, float additive_part, float relative_part)
 {
-  bool excluded = is_minus_inf(score) || is_minus_inf(additive_part) || is_minus_inf(relative_part);
-  return excluded ? MINUS_INF_BITS : floatBitsToUint(score + additive_part + relative_part);
+  bvec3 excluded = equal(floatBitsToUint(vec3(score, additive_part, relative_part)), uvec3(MINUS_INF_BITS));
+  return any(excluded) ? MINUS_INF_BITS : floatBitsToUint(score + additive_part + relative_part);
 }
 
 #endif

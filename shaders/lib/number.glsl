@@ -50,13 +50,9 @@ float nan_if(bool strange, float x)
 
 uint order_of_bits(uint bits)
 {
-  if ((bits & 0x7fffffffu) > 0x7f800000u) {
-    return ORDER_NAN;
-  }
-  if (bits == 0x80000000u) {
-    return 0x80000000u;
-  }
-  return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
+  uint order = (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
+  order = bits == 0x80000000u ? bits : order;
+  return (bits & 0x7fffffffu) > 0x7f800000u ? ORDER_NAN : order;
 }
 
 uint order_of(float x)
