@@ -205,12 +205,15 @@ static tsr_status place_bound(placement *p, const tsr_compile_options *options)
   return check_overlaps(p);
 }
 
-/* 1 for an output that lines read and that is no handful of numbers, which cross a bus in no time. */
-static int is_read_by_lines(const placement *p, int32_t storage)
+/* 1 for an output that lies where the device is fastest until the host asks for it: one that lines read and that is no
+ * handful of numbers, which cross a bus in no time, and a large one, since a kernel's own stores across a bus are many
+ * and small. */
+static int stays_on_device(const placement *p, int32_t storage)
 {
-  enum { HANDFUL = 4096 };
-  if (tsr_storage_at(p->description, storage)->size <= HANDFUL) {
-    return 0;
+  enum { HANDFUL = 4096, LARGE = 65536 };
+  const int64_t size = tsr_storage_at(p->description, storage)->size;
+  if (size <= HANDFUL || size > LARGE) {
+    return size > LARGE;
   }
   for (int32_t i = 0; i < p->description->n_lines; i++) {
     for (int32_t j = 0; j < TSR_MAX_INPUTS; j++) {
@@ -230,7 +233,7 @@ static int32_t usage_of(const placement *p, int32_t storage)
   case TSR_STORAGE_INPUT:
     return TSR_BUFFER_UPLOAD;
   case TSR_STORAGE_OUTPUT:
-    return is_read_by_lines(p, storage) ? TSR_BUFFER_DEVICE : TSR_BUFFER_READBACK;
+    return stays_on_device(p, storage) ? TSR_BUFFER_DEVICE : TSR_BUFFER_READBACK;
   default:
     return TSR_BUFFER_DEVICE;
   }
