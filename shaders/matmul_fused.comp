@@ -7,8 +7,9 @@
  *     y = activation(alpha n weight + bias)
  *     keys[row, position] = y[row, keys_from ..], values likewise: scatter.comp
  *
- * A workgroup has `tile_rows` rows and a few columns. It makes its rows of n in shared memory, every workgroup anew: an
- * eighth of its invocations one row, so that a row's sums do not depend on how many there are. Then `depth_lanes`
+ * A workgroup has `tile_rows` rows and a few columns. It makes its rows of n in shared memory, every workgroup anew: all
+ * its invocations bring what a row consists of, and an eighth of them adds up one row, so that a row's sums do not
+ * depend on how many there are. Then `depth_lanes`
  * invocations make the results of `loads` columns, each from every depth_lanes-th group of 16 bytes of a column, and
  * add up their sums: with SUBGROUPS, where these are a subgroup, by its operations; else in shared memory.
  *
@@ -60,7 +61,7 @@ const uint width_quads = width / 4u;
 const uint loads_of_column = quads / width_quads;
 const uint groups_of_lanes = size / depth_lanes;
 const uint tile_columns = groups_of_lanes * loads;
-const uint row_lanes = size / FUSED_MAX_ROWS; /* that make a row of n */
+const uint row_lanes = size / FUSED_MAX_ROWS; /* that add up a row of n */
 
 #ifdef QUANTISED
 const uint quantising_lanes = size / tile_rows; /* of a row */
@@ -72,6 +73,7 @@ shared uint lane_largest[size];
 shared vec4 n_rows[tile_rows * quads];
 #endif
 shared float lane_sum[size];
+shared vec2 row_norm[FUSED_MAX_ROWS]; /* what is taken from a row's elements, and what they are multiplied by */
 shared SUM found[tile_rows * tile_columns];
 #ifndef SUBGROUPS
 shared SUM partial[loads * size];
@@ -98,52 +100,81 @@ float row_sum(float mine)
   return lane_sum[lane - at];
 }
 
+/* Four neighbours of x, or of x + addend. */
+vec4 load_x(uint row, uint i)
+{
+  vec4 z = FLOAT4(x, x_offset + row * quads + i);
+  if ((parts & FUSED_ADDEND) != 0u) {
+    vec4 added = FLOAT4(addend, addend_offset + row * addend_stride + i);
+    for (uint p = 1u; p < addend_parts; ++p) {
+      added += FLOAT4(addend, addend_offset + row * addend_stride + p * part_stride + i);
+    }
+    z += added;
+  }
+  return z;
+}
+
+/* The same of the norm's gain and bias; zeros where there are none. */
+void load_gain(uint i, out vec4 by, out vec4 plus)
+{
+  by = (parts & FUSED_NORM) != 0u ? FLOAT4(gain, gain_offset + i) : vec4(0.0);
+  plus = (parts & FUSED_NORM_BIAS) != 0u ? FLOAT4(norm_bias, norm_bias_offset + i) : vec4(0.0);
+}
+
 /* The rows of n from first_row on. keeps: writes those that are needed later. */
 void make_rows(uint first_row, bool keeps)
 {
-  uint m = gl_LocalInvocationID.x / row_lanes, at = gl_LocalInvocationID.x % row_lanes;
-  bool takes_part = m < tile_rows;
-  uint row = min(first_row + m, rows - 1u);
-  keeps = keeps && takes_part && first_row + m < rows;
-  uint to = m * quads;
-  float total = 0.0;
-  for (uint i = at; takes_part && i < quads; i += row_lanes) {
-    vec4 z = FLOAT4(x, x_offset + row * quads + i);
-    if ((parts & FUSED_ADDEND) != 0u) {
-      vec4 added = FLOAT4(addend, addend_offset + row * addend_stride + i);
-      for (uint p = 1u; p < addend_parts; ++p) {
-        added += FLOAT4(addend, addend_offset + row * addend_stride + p * part_stride + i);
-      }
-      z += added;
-      if ((parts & FUSED_KEEPS_SUM) != 0u && keeps) {
-        SET_QUAD(sum, row * quads + i, floatBitsToUint(z));
-      }
+  const uint lane = gl_LocalInvocationID.x;
+  /* Of the first elements gain and bias are on their way at once, too. */
+  vec4 by, plus;
+  load_gain(lane % quads, by, plus);
+  for (uint i = lane; i < tile_rows * quads; i += size) {
+    uint m = i / quads, at = i % quads;
+    vec4 z = load_x(min(first_row + m, rows - 1u), at);
+    if ((parts & FUSED_KEEPS_SUM) != 0u && keeps && first_row + m < rows) {
+      SET_QUAD(sum, (first_row + m) * quads + at, floatBitsToUint(z));
     }
-    n_rows[to + i] = z;
-    total += sum_of(z);
+    n_rows[i] = z;
   }
   if ((parts & FUSED_NORM) == 0u) {
     return;
   }
+  barrier();
+
+  const uint mine = lane / row_lanes, own = lane % row_lanes, from = mine * quads;
+  const bool takes_part = mine < tile_rows;
   const float length = float(4u * quads);
+  float total = 0.0;
+  for (uint i = own; takes_part && i < quads; i += row_lanes) {
+    total += sum_of(n_rows[from + i]);
+  }
   float mean = norm_kind == NORM_PLAIN ? 0.0 : row_sum(total) / length;
   float squares = 0.0;
-  for (uint i = at; takes_part && i < quads; i += row_lanes) {
-    vec4 z = n_rows[to + i] - mean;
+  for (uint i = own; takes_part && i < quads; i += row_lanes) {
+    vec4 z = n_rows[from + i] - mean;
     squares += sum_of(z * z);
   }
   total = row_sum(squares);
   float epsilon = uintBitsToFloat(epsilon_bits);
   float scale = norm_kind == NORM_UNBIASED ? 1.0 / (sqrt(total / max(length - 1.0, 1.0)) + epsilon)
                                            : 1.0 / sqrt(total / length + epsilon);
-  for (uint i = at; takes_part && i < quads; i += row_lanes) {
-    vec4 z = FLOAT4(gain, gain_offset + i) * ((n_rows[to + i] - mean) * scale);
-    if ((parts & FUSED_NORM_BIAS) != 0u) {
-      z += FLOAT4(norm_bias, norm_bias_offset + i);
+  if (own == 0u) {
+    row_norm[mine] = vec2(mean, scale);
+  }
+  barrier();
+
+  for (uint i = lane; i < tile_rows * quads; i += size) {
+    uint m = i / quads, at = i % quads;
+    if (i != lane) {
+      load_gain(at, by, plus);
     }
-    n_rows[to + i] = z;
-    if ((parts & FUSED_KEEPS_NORM) != 0u && keeps) {
-      SET_QUAD(normed, row * quads + i, floatBitsToUint(z));
+    vec4 z = by * ((n_rows[i] - row_norm[m].x) * row_norm[m].y);
+    if ((parts & FUSED_NORM_BIAS) != 0u) {
+      z += plus;
+    }
+    n_rows[i] = z;
+    if ((parts & FUSED_KEEPS_NORM) != 0u && keeps && first_row + m < rows) {
+      SET_QUAD(normed, (first_row + m) * quads + at, floatBitsToUint(z));
     }
   }
 }

@@ -14,6 +14,7 @@ enum {
   SIZE = 128,
   LANES = 32, /* that share a column, where subgroups cannot be had */
   MANY_LANES = 16384,
+  WIDE_SUBGROUP = 32,
   SHARED = 24 << 10 /* of which a multiprocessor has room for several workgroups */
 };
 
@@ -192,7 +193,7 @@ static uint64_t shared_of(const tsr_vk_planner *planner, const tsr_vk_product *p
   const uint64_t quads = p->depth / 4;
   const uint64_t quantised = p->quantised ? t->rows * (quads * 4 + 4) + SIZE * 4 : 0;
   const uint64_t normed = p->quantised && planner->around->norm == NULL ? 16 : t->rows * quads * 16;
-  return normed + quantised + SIZE * 4 + (uint64_t)t->rows * t->columns * 4 +
+  return normed + quantised + SIZE * 4 + FUSED_MAX_ROWS * 8 + (uint64_t)t->rows * t->columns * 4 +
          (subgroups ? 0 : (uint64_t)t->loads * SIZE * 4);
 }
 
@@ -325,8 +326,10 @@ static int plan(tsr_vk_planner *planner, const tsr_vk_product *p, int subgroups,
   if (t.rows == 0) {
     return 0;
   }
+  /* Loads on their way: twice as many where subgroups are wide, and registers enough. */
+  const uint32_t in_flight = caps->subgroup_sizes[0] >= WIDE_SUBGROUP ? 8 : 4;
   uint32_t steps = 1;
-  while (steps * t.loads < 4 && steps * t.lanes * width_of(planner) < p->depth) {
+  while (steps * t.loads < in_flight && steps * t.lanes * width_of(planner) < p->depth) {
     steps *= 2;
   }
   tsr_vk_matmul_fused_push push = push_of(planner, p, &keys, &values);
