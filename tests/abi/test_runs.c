@@ -12,6 +12,7 @@ static struct {
   uint32_t alignment;
   int buffers, compiles, runs, waits, transfers;
   int at_once, fails_at_once; /* calls of run_many; 1: it fails */
+  uint64_t bytes[3];          /* of the buffers, by usage */
   const tsr_backend *sound;
 } counted;
 
@@ -28,6 +29,8 @@ static int32_t counted_buffer_create(tsr_backend_device *device, uint64_t size, 
                                      tsr_backend_buffer **buffer)
 {
   counted.buffers++;
+  assert_in_range(usage, TSR_BUFFER_DEVICE, TSR_BUFFER_READBACK);
+  counted.bytes[usage] += size;
   return counted.sound->buffer_create(device, size, usage, buffer);
 }
 
@@ -211,6 +214,48 @@ static tsr_status compile(bench *b, const tsr_binding *bindings, int32_t n, tsr_
   return tsr_executable_create(
       b->device, b->program,
       &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = n}, executable);
+}
+
+/* An output of n numbers lies where the host reads it best, unless it is large, or a line reads more than a handful. */
+static void check_output(bench *b, int64_t n, int is_read, int32_t usage)
+{
+  tsr_executable *executable;
+  tsr_program *p;
+  float *numbers = calloc((size_t)n, sizeof *numbers);
+  assert_non_null(numbers);
+  assert_ok(tsr_program_create(&p));
+  const tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(n)), y = tsr_relu(p, x);
+  tsr_output(p, "y", y);
+  if (is_read) {
+    tsr_output(p, "z", tsr_relu(p, tsr_slice(p, y, 0, 0, 4)));
+  }
+  tsr_program_destroy(b->program);
+  b->program = p;
+  memset(counted.bytes, 0, sizeof counted.bytes);
+  assert_ok(compile(b, NULL, 0, &executable));
+  assert_int_equal(counted.bytes[TSR_BUFFER_UPLOAD], 4 * n);
+  assert_int_equal(counted.bytes[TSR_BUFFER_DEVICE], usage == TSR_BUFFER_DEVICE ? 4 * n : 0);
+  assert_int_equal(counted.bytes[TSR_BUFFER_READBACK],
+                   (usage == TSR_BUFFER_READBACK ? 4 * n : 0) + (is_read ? 64 : 0));
+  numbers[n - 1] = 5;
+  assert_ok(tsr_executable_write(executable, x, numbers, 4 * n));
+  assert_ok(tsr_executable_run(executable));
+  numbers[n - 1] = 0;
+  assert_ok(tsr_executable_read(executable, y, numbers, 4 * n));
+  assert_true(numbers[n - 1] == 5);
+  tsr_executable_destroy(executable);
+  free(numbers);
+}
+
+static void test_outputs(void **state)
+{
+  check_output(*state, 1024, 0, TSR_BUFFER_READBACK);
+  check_output(*state, 1024, 1, TSR_BUFFER_READBACK);
+  check_output(*state, 1040, 0, TSR_BUFFER_READBACK);
+  check_output(*state, 1040, 1, TSR_BUFFER_DEVICE);
+  check_output(*state, 16384, 0, TSR_BUFFER_READBACK);
+  check_output(*state, 16400, 0, TSR_BUFFER_DEVICE);
+  check_output(*state, 1 << 20, 0, TSR_BUFFER_DEVICE);
 }
 
 static void test_bindings(void **state)
@@ -521,6 +566,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_buffers, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_outputs, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_bindings, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_reading_and_writing, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_runs, set_up, tear_down),
