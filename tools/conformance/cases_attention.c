@@ -438,7 +438,7 @@ static void add_bf16(check_table *table)
 /* Sentences of 300 tokens, documents of 2,000; the steps that decode them. */
 static void add_large(check_table *table)
 {
-  static const masking_params causal = {.causal = 1, .position = 4},
+  static const masking_params causal = {.causal = 1, .position = 4}, late = {.causal = 1, .position = 7},
                               caches = {.causal = 1, .position = 3, .lengths = 5};
   static const int32_t dtypes[] = {0, TSR_F16, TSR_BF16};
 
@@ -446,7 +446,7 @@ static void add_large(check_table *table)
   add(table, PARAMS(.n_batch = 2, .n_queries = 150, .n_keys = 300, .k = 32, .j = 32, .weights = 1,
                     .masking = {.lengths = 5, .buckets = 32, .bidirectional = 1, .max_distance = 128, .position = 4}));
   /* Heads that pass through shared memory in parts. */
-  add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 300, .k = 256, .j = 256, .masking = causal));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 300, .k = 256, .j = 256, .masking = late));
   add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 49, .k = 36, .j = 164, .lse = 1,
                     .masking = {.additive = ADDITIVE_FULL, .additive_data = CHECK_NEGINF}));
   add(table, PARAMS(.n_batch = 1, .n_queries = 33, .n_keys = 70, .k = 164, .j = 36, .seed = 1, .rate = 0.5f));

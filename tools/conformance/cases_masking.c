@@ -19,6 +19,7 @@ static const int32_t positions_each[] = {4, 0, 11};
 static const int32_t positions_shared[] = {2};
 static const int32_t positions_beyond[] = {1000, 63, 1 << 30};
 static const int32_t positions_zero[] = {0};
+static const int32_t positions_late[] = {235}; /* of 300 keys the last of 65 queries sees all */
 
 /* Every length and position, one a sentence: n .. n + 65. */
 #define RUN_OF_6(n) (n), (n) + 1, (n) + 2, (n) + 3, (n) + 4, (n) + 5
@@ -46,6 +47,7 @@ static const integers positions[] = {{"none", NULL, 0},
                                      {"zero", positions_zero, 1},
                                      {"low", low_run, 66},
                                      {"high", high_run, 66},
+                                     {"late", positions_late, 1},
                                      {"any", NULL, 3}};
 
 enum { LENGTHS_ANY = COUNT_OF(lengths) - 1, POSITIONS_ANY = COUNT_OF(positions) - 1 };
