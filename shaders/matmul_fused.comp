@@ -7,11 +7,11 @@
  *     y = activation(alpha n weight + bias)
  *     keys[row, position] = y[row, keys_from ..], values likewise: scatter.comp
  *
- * A workgroup has `tile_rows` rows and a few columns. It makes its rows of n in shared memory, every workgroup anew: all
- * its invocations bring what a row consists of, and an eighth of them adds up one row, so that a row's sums do not
- * depend on how many there are. Then `depth_lanes`
- * invocations make the results of `loads` columns, each from every depth_lanes-th group of 16 bytes of a column, and
- * add up their sums: with SUBGROUPS, where these are a subgroup, by its operations; else in shared memory.
+ * A workgroup has `tile_rows` rows and a few columns. It makes its rows of n in shared memory, every workgroup anew:
+ * all its invocations bring what a row consists of, and an eighth of them adds up one row, so that a row's sums do not
+ * depend on how many there are. Then `depth_lanes` invocations make the results of `loads` columns, each from every
+ * depth_lanes-th group of 16 bytes of a column, and add up their sums: with SUBGROUPS, where these are a subgroup, by
+ * its operations; else in shared memory.
  *
  * With QUANTISED the weights are of i8: a workgroup quantises its rows of n (lib/quantised.glsl), or of x where there
  * is no norm, and the sums are whole numbers. A residual may be added to y then.

@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum { MAX_TILE_ROWS = 8, MAX_PARTS = 4, MAX_SIZE = 64 };
-/* Compiled faster, which with a CPU's driver is part of every start. And what an H200 gave (driver 580.159) for tiles of
- * eight rows whose lanes hand each other what they have was wrong, another row in each run. */
+/* Compiled faster, which with a CPU's driver is part of every start. And what an H200 (driver 580.159) gave for tiles
+ * of eight rows whose lanes hand each other what they have was wrong, other rows in each run. */
 enum { FEW_TILE_ROWS = 4 };
 
 tsr_vk_tile tsr_vk_tile_of(const tsr_vk_caps *caps, uint32_t rows, uint32_t width)

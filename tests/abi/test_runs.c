@@ -235,8 +235,7 @@ static void check_output(bench *b, int64_t n, int is_read, int32_t usage)
   assert_ok(compile(b, NULL, 0, &executable));
   assert_int_equal(counted.bytes[TSR_BUFFER_UPLOAD], 4 * n);
   assert_int_equal(counted.bytes[TSR_BUFFER_DEVICE], usage == TSR_BUFFER_DEVICE ? 4 * n : 0);
-  assert_int_equal(counted.bytes[TSR_BUFFER_READBACK],
-                   (usage == TSR_BUFFER_READBACK ? 4 * n : 0) + (is_read ? 64 : 0));
+  assert_int_equal(counted.bytes[TSR_BUFFER_READBACK], (usage == TSR_BUFFER_READBACK ? 4 * n : 0) + (is_read ? 64 : 0));
   numbers[n - 1] = 5;
   assert_ok(tsr_executable_write(executable, x, numbers, 4 * n));
   assert_ok(tsr_executable_run(executable));
