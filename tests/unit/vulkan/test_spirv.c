@@ -13,11 +13,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "backends/vulkan/kernel.h"
 #include "backends/vulkan/spirv.h"
 #include "shaders/shaders.h"
+#include "tests/unit/vulkan/shader_words.h"
 
 enum {
   OP_EXTENSION = 10,
@@ -99,16 +99,6 @@ static declared read_module(const uint32_t *words, size_t n)
   return found;
 }
 
-static uint32_t *unpacked(const tsr_vk_shader *shader, size_t *n)
-{
-  uLongf size = shader->size_bytes;
-  uint32_t *words = malloc(size);
-  assert_non_null(words);
-  assert_int_equal(uncompress((Bytef *)words, &size, shader->packed, shader->packed_bytes), Z_OK);
-  *n = size / sizeof(*words);
-  return words;
-}
-
 /* One module with one choice of modes. */
 static void check_declared(const uint32_t *words, size_t n, const declared *before, tsr_vk_spirv_modes modes)
 {
@@ -140,7 +130,7 @@ static void test_all_shaders(void **state)
       continue; /* compiled by a glslang that does not know it */
     }
     size_t n;
-    uint32_t *words = unpacked(&tsr_vk_shaders[i], &n);
+    uint32_t *words = shader_words(&tsr_vk_shaders[i], &n);
     const declared before = read_module(words, n);
     assert_int_equal(before.capabilities + before.modes_32 + before.modes_16 + before.reconverges, 0);
     n_halves += before.halves;
@@ -168,7 +158,7 @@ static void test_lanes(void **state)
   for (int32_t i = 0; i < tsr_vk_shader_count; i++) {
     if (tsr_vk_shaders[i].size_bytes > 0) {
       size_t n;
-      uint32_t *words = unpacked(&tsr_vk_shaders[i], &n);
+      uint32_t *words = shader_words(&tsr_vk_shaders[i], &n);
       const declared found = read_module(words, n);
       if (found.shuffles > 0 && !found.knows_lane) {
         fail_msg("%s shuffles, and knows not its lane", tsr_vk_shaders[i].name);
@@ -187,7 +177,7 @@ static void test_damaged(void **state)
 {
   (void)state;
   size_t n;
-  uint32_t *words = unpacked(&tsr_vk_shaders[0], &n);
+  uint32_t *words = shader_words(&tsr_vk_shaders[0], &n);
   for (size_t cut = 0; cut < n; cut++) {
     uint32_t *part = malloc((cut + 1) * sizeof(*part)); /* to its last word: what is read beyond, sanitizers tell */
     uint32_t *result = malloc((cut + TSR_VK_SPIRV_MORE_WORDS) * sizeof(*result));

@@ -17,10 +17,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "backends/vulkan/kernel.h"
 #include "shaders/shaders.h"
+#include "tests/unit/vulkan/shader_words.h"
 
 enum { OP_EXTENDED = 12, OP_TYPE_FIRST = 19, OP_TYPE_POINTER = 32, OP_TYPE_LAST = 38, OP_DECORATE = 71 };
 enum { OP_FUNCTION = 54, OP_PARAMETER = 55, OP_CALL = 57, OP_VARIABLE = 59, OP_LOAD = 61, OP_STORE = 62 };
@@ -439,16 +439,6 @@ static int search_finds_work(module *m, int32_t from)
 
 /* ---- the tests ----------------------------------------------------------------------------------------------------*/
 
-static uint32_t *unpacked(const tsr_vk_shader *shader, size_t *n)
-{
-  uLongf size = shader->size_bytes;
-  uint32_t *words = malloc(size);
-  assert_non_null(words);
-  assert_int_equal(uncompress((Bytef *)words, &size, shader->packed, shader->packed_bytes), Z_OK);
-  *n = size / sizeof(*words);
-  return words;
-}
-
 /* What the analysis cannot know. */
 static const struct {
   const char *prefix, *reason;
@@ -474,7 +464,7 @@ static void test_all_shaders(void **state)
   for (int32_t i = 0; i < tsr_vk_shader_count; i++) {
     if (tsr_vk_shaders[i].size_bytes > 0) { /* otherwise compiled by a glslang that does not know it */
       size_t n;
-      uint32_t *words = unpacked(&tsr_vk_shaders[i], &n);
+      uint32_t *words = shader_words(&tsr_vk_shaders[i], &n);
       module m = analysed(words, n);
       const int exception = exception_of(tsr_vk_shaders[i].name);
       n_offences[exception] += count_offences(&m, exception < N_EXCEPTIONS ? NULL : tsr_vk_shaders[i].name);
@@ -528,7 +518,7 @@ static void test_planted(void **state)
   for (int32_t i = 0; i < tsr_vk_shader_count; i++) {
     if (tsr_vk_shaders[i].size_bytes > 0) {
       size_t n;
-      uint32_t *words = unpacked(&tsr_vk_shaders[i], &n);
+      uint32_t *words = shader_words(&tsr_vk_shaders[i], &n);
       n_planted += plant(words, n, tsr_vk_shaders[i].name);
       free(words);
     }
