@@ -102,6 +102,19 @@ double check_activation_error(int32_t activation, double z, double error)
   }
 }
 
+/* 1 if a finite value is a number of f16 or of bf16, and no subnormal one: if it is one of f32 whose last bits, which
+ * the narrower type has not, are zero. */
+static int is_normal(int half, double value)
+{
+  const float narrowed = (float)value;
+  const double size = fabs(value);
+  uint32_t bits;
+
+  memcpy(&bits, &narrowed, sizeof(bits));
+  return (double)narrowed == value && !(bits & (half ? 0x1fffu : 0xffffu)) && size >= (half ? 0x1p-14 : FLT_MIN) &&
+         (!half || size <= 65504.0);
+}
+
 /* Toward zero a rounding errs by less than a unit in the last place, which is the worse case of the two that ops.h
  * allows: at most 2^-10 of an f16 (10 bits after the first), 2^-7 of a bf16. Beyond 65504 an f16 errs by what is
  * beyond; a bf16 reaches as far as an f32, and its largest number is within 2^-7 of what would pass it. A subnormal f16
@@ -114,10 +127,8 @@ double check_narrowing(int32_t dtype, double value, double error)
 {
   const int half = dtype == TSR_F16;
   const double largest = fabs(value) + error, least = fabs(value) - error;
-  const double kept = half ? (double)tsr_f16_to_f32(tsr_f32_to_f16((float)value))
-                           : (double)tsr_bf16_to_f32(tsr_f32_to_bf16((float)value));
 
-  if (!isfinite(value) || (error == 0.0 && kept == value && (value == 0.0 || least >= (half ? 0x1p-14 : FLT_MIN)))) {
+  if (!isfinite(value) || (error == 0.0 && (value == 0.0 || is_normal(half, value)))) {
     return 0.0;
   }
   double result = largest * (half ? 0x1p-10 : 0x1p-7);

@@ -4,6 +4,8 @@
  */
 #include "tools/conformance/bounds.h"
 
+#include <stdlib.h>
+
 /* y = f(alpha * sum a b + bias).
  *
  * A sum of K products in any order: gamma(K) * sum |a||b|. Then alpha, bias and the reference's rounding, one each, and
@@ -16,86 +18,198 @@
  * |a| r(b), r as check_narrowing has it (where b is of that type already, only a subnormal of it may be lost); and a
  * sum that is cut off errs by 2u a step. Where a factor vanishes beside an infinity, the product is NaN instead: free.
  * Cut-off roundings are all of one sign: no statistics. */
+/* Columns of b whose sums are bounded side by side. */
+enum { LANES = 8 };
+
+/* Factors along the depth of a product, of `width` sums side by side: of a row of a, or of columns of b. */
+typedef struct factors {
+  int64_t depth, width;
+  double *value, *carried; /* [depth][width] */
+  double flush[LANES];     /* the sum of magnitudes */
+  int whole[LANES];        /* 1: each is a whole number, and exact */
+  int special[LANES];      /* 1: one is NaN or infinite */
+  int carries;             /* 1: one carries something */
+} factors;
+
+/* The bound's operands, and the type to which factors are rounded; 0: they are not. */
+typedef struct product {
+  check_tensor a, b, bias, y;
+  const tsr_op_attributes *attributes;
+  int32_t narrow;
+  int binary; /* 1: alpha is a power of two that keeps whole sums exact */
+} product;
+
+/* Takes up the factors that lie at `place` and every `stride` from there, as the sum `lane`. */
+static void take_factors(factors *f, int64_t lane, const check_tensor *t, int64_t place, int64_t stride, int32_t narrow)
+{
+  f->flush[lane] = 0.0;
+  f->whole[lane] = 1;
+  f->special[lane] = 0;
+  for (int64_t k = 0; k < f->depth; k++, place += stride) {
+    const double value = check_value(t, place);
+    double carried = check_error(t, place);
+    carried += narrow ? check_narrowing(narrow, value, carried) : 0.0;
+    f->value[k * f->width + lane] = value;
+    f->carried[k * f->width + lane] = carried;
+    f->flush[lane] += fabs(value);
+    f->whole[lane] &= check_whole(value) && carried == 0.0;
+    f->special[lane] |= !isfinite(value);
+    f->carries |= carried != 0.0;
+  }
+}
+
+/* The sums of products of a row and of columns, and of what they may err by. */
+typedef struct sums {
+  double sum[LANES], size[LANES], carried[LANES];
+} sums;
+
+static void sum_products(const factors *row, const factors *columns, sums *result)
+{
+  sums s = {{0}};
+
+  for (int64_t k = 0; k < row->depth; k++) {
+    const double a = row->value[k];
+    const double *b = &columns->value[k * LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+      s.sum[lane] += a * b[lane];
+    }
+  }
+  if (!row->carries && !columns->carries) {
+    for (int64_t k = 0; k < row->depth; k++) {
+      const double a = fabs(row->value[k]);
+      const double *b = &columns->value[k * LANES];
+      for (int lane = 0; lane < LANES; lane++) {
+        s.size[lane] += a * fabs(b[lane]);
+      }
+    }
+    *result = s;
+    return;
+  }
+  for (int64_t k = 0; k < row->depth; k++) {
+    const double a = fabs(row->value[k]), ea = row->carried[k];
+    const double *b = &columns->value[k * LANES], *eb = &columns->carried[k * LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+      s.size[lane] += (a + ea) * (fabs(b[lane]) + eb[lane]);
+      s.carried[lane] += ea * fabs(b[lane]) + eb[lane] * a + ea * eb[lane];
+    }
+  }
+  *result = s;
+}
+
+/* Of a sum with NaN or infinities, which is held against the reference. A finite result beside it (relu of -inf) is 0.
+ * Not where a factor beside an infinity may vanish, nor where the finite products may overflow to an infinity of the
+ * other sign. */
+static double special_error(const product *p, int64_t at_a, int64_t at_b, int64_t depth)
+{
+  double size = 0.0;
+  int open = 0;
+
+  for (int64_t k = 0; k < depth; k++, at_a += p->a.stride[3], at_b += p->b.stride[2]) {
+    const double a = check_value(&p->a, at_a), b = check_value(&p->b, at_b);
+    double ea = check_error(&p->a, at_a), eb = check_error(&p->b, at_b);
+    if (p->narrow) {
+      open |= (isinf(a) && check_narrowing_vanishes(p->narrow, b, eb)) ||
+              (isinf(b) && check_narrowing_vanishes(p->narrow, a, ea));
+      ea += check_narrowing(p->narrow, a, ea);
+      eb += check_narrowing(p->narrow, b, eb);
+    }
+    size += isfinite(a) && isfinite(b) ? (fabs(a) + ea) * (fabs(b) + eb) : 0.0;
+  }
+  return open || size > FLT_MAX ? INFINITY : 0.0;
+}
+
+/* The bound on the result at i, which is lane `lane` of the columns. */
+static double element_error(const product *p, const factors *row, const factors *columns, const sums *s, int lane,
+                            const int64_t i[4])
+{
+  const double alpha = (double)p->attributes->alpha, size = s->size[lane];
+  const double roundings = check_gamma((double)row->depth + 3.0) * (p->narrow ? 2.0 : 1.0);
+  const double flush = (double)row->depth + row->flush[0] + columns->flush[lane];
+  double offset = 0.0, error = fabs(alpha) * s->carried[lane];
+  int exact = p->binary && row->whole[0] && columns->whole[lane];
+  int special = row->special[0] || columns->special[lane];
+
+  if (p->bias.storage) {
+    const int64_t at = check_at(&p->bias, i);
+    offset = check_value(&p->bias, at);
+    error += check_error(&p->bias, at);
+    special |= !isfinite(offset);
+    exact &= check_whole(offset) && check_error(&p->bias, at) == 0.0;
+  }
+  if (special) {
+    return special_error(p, check_place(&p->a, i[0], i[1], i[2], 0), check_place(&p->b, i[0], i[1], 0, i[3]),
+                         row->depth);
+  }
+  if (!exact || !((size + fabs(offset)) / fmin(1.0, fabs(alpha)) < 0x1p24)) {
+    error += roundings * (fabs(alpha) * size + fabs(offset));
+    error += FLT_MIN * (fabs(alpha) * flush + 3.0);
+  }
+  error = check_activation_error(p->attributes->activation, alpha * s->sum[lane] + offset, error);
+  return fmax(size, fabs(alpha) * size + fabs(offset)) > FLT_MAX ? INFINITY : error;
+}
+
+/* Some columns of a matrix: [3] of `i` is the first. */
+static void bound_columns(const product *p, factors *row, factors *columns, int64_t i[4])
+{
+  const int64_t first = i[3];
+  const int lanes = p->y.extent[3] - first < LANES ? (int)(p->y.extent[3] - first) : LANES;
+  sums s;
+
+  columns->carries = 0;
+  for (int lane = 0; lane < LANES; lane++) { /* the last column again in place of those that are not there */
+    const int64_t column = first + (lane < lanes ? lane : lanes - 1);
+    take_factors(columns, lane, &p->b, check_place(&p->b, i[0], i[1], 0, column), p->b.stride[2], p->narrow);
+  }
+  for (i[2] = 0; i[2] < p->y.extent[2]; i[2]++) {
+    row->carries = 0;
+    take_factors(row, 0, &p->a, check_place(&p->a, i[0], i[1], i[2], 0), p->a.stride[3], p->narrow);
+    sum_products(row, columns, &s);
+    for (int lane = 0; lane < lanes; lane++) {
+      i[3] = first + lane;
+      p->y.storage->error[check_at(&p->y, i)] = element_error(p, row, columns, &s, lane, i);
+    }
+  }
+}
+
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
 {
-  check_tensor a = check_tensor_of(values, line->in[0]);
-  check_tensor b = check_tensor_of(values, line->in[1]);
-  check_tensor bias = check_tensor_of(values, line->in[2]);
-  check_tensor y = check_tensor_of(values, line->out[0]);
+  const int32_t reduced = line->attributes.reduced_precision;
   const double alpha = (double)line->attributes.alpha;
-  const int32_t activation = line->attributes.activation;
-  const int64_t n_sum = a.extent[3];
-  tsr_status status = check_errors_init(&y);
-  int64_t at;
-  const int reduced = line->attributes.reduced_precision;
-  const tsr_dtype factors = reduced > 1 ? (tsr_dtype)reduced : b.dtype;
-  const double roundings = check_gamma((double)n_sum + 3.0) * (reduced ? 2.0 : 1.0);
-  double sum, size, carried, flush, offset;
-  int exponent, special, open;
+  product p = {.a = check_tensor_of(values, line->in[0]),
+               .b = check_tensor_of(values, line->in[1]),
+               .bias = check_tensor_of(values, line->in[2]),
+               .y = check_tensor_of(values, line->out[0]),
+               .attributes = &line->attributes};
+  factors row = {.depth = p.a.extent[3], .width = 1}, columns = {.depth = p.a.extent[3], .width = LANES};
+  tsr_status status = check_errors_init(&p.y);
+  int exponent;
+  int64_t i[4];
 
   if (status) {
     return status;
   }
-  y.storage->biased |= reduced != 0;
-  int binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) >= 0x1p-10 && fabs(alpha) <= 1.0;
-  y.storage->terms = n_sum;
-  for (int64_t i0 = 0; i0 < y.extent[0]; i0++) {
-    for (int64_t i1 = 0; i1 < y.extent[1]; i1++) {
-      for (int64_t m = 0; m < y.extent[2]; m++) {
-        for (int64_t n = 0; n < y.extent[3]; n++) {
-          sum = size = carried = flush = offset = 0.0;
-          int exact = binary;
-          special = open = 0;
-          int64_t at_a = check_place(&a, i0, i1, m, 0);
-          int64_t at_b = check_place(&b, i0, i1, 0, n);
-          for (int64_t k = 0; k < n_sum; k++, at_a += a.stride[3], at_b += b.stride[2]) {
-            double av = check_value(&a, at_a);
-            double bv = check_value(&b, at_b);
-            double ea = check_error(&a, at_a);
-            double eb = check_error(&b, at_b);
-            if (reduced) {
-              open |= (isinf(av) && check_narrowing_vanishes(factors, bv, eb)) ||
-                      (isinf(bv) && check_narrowing_vanishes(factors, av, ea));
-              ea += check_narrowing(factors, av, ea);
-              eb += check_narrowing(factors, bv, eb);
-            }
-            special |= !isfinite(av) || !isfinite(bv);
-            exact &= check_whole(av) && check_whole(bv) && ea + eb == 0.0;
-            sum += av * bv;
-            if (isfinite(av) && isfinite(bv)) {
-              size += (fabs(av) + ea) * (fabs(bv) + eb);
-            }
-            carried += ea * fabs(bv) + eb * fabs(av) + ea * eb;
-            flush += 1.0 + fabs(av) + fabs(bv);
-          }
-          if (bias.storage) {
-            at = check_place(&bias, i0, i1, m, n);
-            offset = check_value(&bias, at);
-            special |= !isfinite(offset);
-            exact &= check_whole(offset) && check_error(&bias, at) == 0.0;
-            carried = fabs(alpha) * carried + check_error(&bias, at);
-          } else {
-            carried *= fabs(alpha);
-          }
-          at = check_place(&y, i0, i1, m, n);
-          if (special) {
-            /* What is infinite or NaN is held against the reference; a finite result beside it (relu of -inf) is 0. Not
-             * where the finite products may overflow to an infinity of the other sign. */
-            y.storage->error[at] = open || size > FLT_MAX ? INFINITY : 0.0;
-            continue;
-          }
-          exact &= (size + fabs(offset)) / fmin(1.0, fabs(alpha)) < 0x1p24;
-          double error = carried;
-          if (!exact) {
-            error += roundings * (fabs(alpha) * size + fabs(offset));
-            error += FLT_MIN * (fabs(alpha) * flush + 3.0);
-          }
-          error = check_activation_error(activation, alpha * sum + offset, error);
-          y.storage->error[at] = fmax(size, fabs(alpha) * size + fabs(offset)) > FLT_MAX ? INFINITY : error;
-        }
+  double *room = calloc((size_t)(row.depth * (2 + 2 * LANES)) + 1, sizeof(double));
+  if (!room) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for the bounds of sums of %lld products",
+                    (long long)row.depth);
+  }
+  row.value = room;
+  row.carried = row.value + row.depth;
+  columns.value = row.carried + row.depth;
+  columns.carried = columns.value + row.depth * LANES;
+  p.narrow = reduced > 1 ? reduced : reduced ? (int32_t)p.b.dtype : 0;
+  p.binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) >= 0x1p-10 && fabs(alpha) <= 1.0;
+  p.y.storage->biased |= reduced != 0;
+  p.y.storage->terms = row.depth;
+  for (i[0] = 0; i[0] < p.y.extent[0]; i[0]++) {
+    for (i[1] = 0; i[1] < p.y.extent[1]; i[1]++) {
+      for (int64_t column = 0; column < p.y.extent[3]; column += LANES) {
+        i[3] = column;
+        bound_columns(&p, &row, &columns, i);
       }
     }
   }
+  free(room);
   return TSR_OK;
 }
 

@@ -218,6 +218,7 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
   const int64_t *first = build->leaf[leaf].first;
   int64_t columns = view->rank ? whole->extent[view->rank - 1] : 1;
   static const float strange[] = {NAN, INFINITY, -INFINITY};
+  int64_t at[TSR_MAX_RANK] = {0}; /* of an element, along each axis */
   int64_t total = 1;
   double value;
 
@@ -231,16 +232,14 @@ void check_leaf_fill(const check_build *build, int32_t leaf, uint64_t seed, int3
   }
   for (int64_t number = 0; number < total; number++) {
     int64_t place = view->offset;
-    int64_t rest = number;
-    int64_t index = 0;   /* in the whole case, on which alone depends what an element holds */
-    int64_t index_1 = 0; /* along axis 1 */
-    int64_t factor = 1;
-    for (int32_t axis = view->rank - 1; axis >= 0; axis--) {
-      place += rest % view->extent[axis] * view->stride[axis];
-      index_1 = axis == 1 ? first[axis] + rest % view->extent[axis] : index_1;
-      index += (first[axis] + rest % view->extent[axis]) * factor;
-      rest /= view->extent[axis];
-      factor *= whole->extent[axis];
+    int64_t index = 0; /* in the whole case, on which alone depends what an element holds */
+    for (int32_t axis = 0; axis < view->rank; axis++) {
+      place += at[axis] * view->stride[axis];
+      index = index * whole->extent[axis] + first[axis] + at[axis];
+    }
+    const int64_t index_1 = view->rank > 1 ? first[1] + at[1] : 0; /* along axis 1 */
+    for (int32_t axis = view->rank - 1; axis >= 0 && ++at[axis] == view->extent[axis]; axis--) {
+      at[axis] = 0;
     }
     if (view->dtype == TSR_I32) {
       ((int32_t *)bytes)[place] = (int32_t)(uint32_t)(uint64_t)integer_element(fill, key, index, run);
