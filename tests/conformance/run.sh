@@ -10,6 +10,7 @@
 #   swiftshader  the same through the Vulkan driver that TESSERA_SWIFTSHADER_ICD names
 #   reference    the reference against itself: guards, and equal bits from equal runs
 #   options      what is printed can be pasted back, and the exit codes are those that --help tells
+#   jobs         DEVICE OPERATORS [VARIANTS]: several threads give what one gives, in its order
 #   template     the plugin that supports two operators: those pass, the others are reported as unsupported
 set -eu
 
@@ -71,6 +72,26 @@ reference)
     echo "an exception that is none was accepted"
     exit 1
   fi
+  ;;
+jobs)
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  if ! "$program" devices --names | grep -qx "$1"; then
+    exit $skip
+  fi
+  # --minutes and --variant choose by what was run before
+  for chosen in "--ops $2 --share 200" "--ops $2 --minutes 9" ${3:+"--variant $3 --share 400"}; do
+    for jobs in 1 4; do
+      # shellcheck disable=SC2086
+      "$program" check --devices "reference,$1" --seed 3 $chosen --jobs $jobs --json --verbose >"$work/$jobs"
+    done
+    if ! cmp -s "$work/1" "$work/4"; then
+      echo "check $chosen --devices $1: --jobs 4 prints something else than --jobs 1"
+      diff "$work/1" "$work/4" | head
+      exit 1
+    fi
+    echo "$chosen: $(wc -l <"$work/4") lines"
+  done
   ;;
 template)
   summary=$("$program" check --devices template --json | tail -n 1)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -271,22 +272,28 @@ static int open_subjects(check_session *s)
 
 /* ---- modes ------------------------------------------------------------------------------------------------------- */
 
+/* Counts a case that a device is given. */
+static void note(const check_session *s, check_subject *device, const check_case *test, const tsr_program *program,
+                 const check_result *result)
+{
+  device->cases++;
+  device->drawn += check_is_drawn(s, test);
+  if (result->verdict != CHECK_UNSUPPORTED) {
+    check_coverage_note(&device->coverage, program);
+    device->executed[test->op]++;
+  }
+}
+
 /* Counts and reports what came of a case on a device. */
 static int conclude(check_session *s, check_subject *device, const check_case *test, const tsr_program *program,
                     const check_result *result)
 {
   const int excused = result->verdict == CHECK_UNSUPPORTED && check_coverage_excuses(&device->coverage, program);
 
-  device->cases++;
-  device->drawn += check_is_drawn(s, test);
   device->failed += result->verdict == CHECK_FAILED;
   device->unsupported += result->verdict == CHECK_UNSUPPORTED;
   device->unexcused += result->verdict == CHECK_UNSUPPORTED && !excused;
-  if (result->verdict != CHECK_UNSUPPORTED) {
-    check_coverage_note(&device->coverage, program);
-    device->executed[test->op]++;
-    device->wrong[test->op] += result->verdict == CHECK_FAILED;
-  }
+  device->wrong[test->op] += result->verdict == CHECK_FAILED;
   if (result->worst > device->worst[test->op]) {
     device->worst[test->op] = result->worst;
     device->worst_case[test->op] = test->name;
@@ -296,42 +303,58 @@ static int conclude(check_session *s, check_subject *device, const check_case *t
   return check_report(s, device, test, result, excused);
 }
 
-/* The case on one device, once or, with --variant, once in each variant. *oracle is made when it is first needed. left:
- * 1: by the share; 0: only where it is the largest. */
-static int try_case(check_session *s, check_subject *device, const check_case *test, const tsr_program *program,
-                    int left, check_oracle **oracle)
+/* Concludes what is over, in the order in which it was given; is_patient: all of it. */
+static int conclude_units(check_session *s, int is_patient)
 {
+  int code = TSR_EXIT_OK;
+
+  for (check_unit *unit; !code && (unit = check_workers_take(s->workers, is_patient)) != NULL;) {
+    for (int32_t i = 0; i < unit->n_tries && !code; i++) {
+      check_subject *device = &s->subjects[unit->tries[i].device];
+      device->variant = unit->tries[i].variant;
+      code = conclude(s, device, unit->test, unit->program, &unit->tries[i].result);
+      device->variant = 0;
+    }
+    check_unit_destroy(unit);
+  }
+  if (is_in_rounds(s) && !code) {
+    code = tsr_cli_flush(); /* who has little time may end this process before it does so itself */
+  }
+  return code;
+}
+
+/* Adds the case on one device, once or, with --variant, once in each variant. left: 1: by the share; 0: only where it
+ * is the largest. */
+static int add_tries(check_session *s, int32_t index, check_unit *unit, int left)
+{
+  check_subject *device = &s->subjects[index];
   const int32_t variants = s->request.variant ? tsr_device_variant_count(device->device.device) : 0;
-  check_result result;
-  tsr_status status = TSR_OK;
   int code = TSR_EXIT_OK;
 
   for (device->variant = variants > 0; device->variant <= variants && !code; device->variant++) {
     if (device->variant > 0) {
       if (!check_wants_variant(s->request.variant, device->device.device, device->variant) ||
-          !is_next(s, device, test, left)) {
+          !is_next(s, device, unit->test, left)) {
         continue;
       }
       code = tsr_cli_fail(tsr_device_force_variant(device->device.device, device->variant));
-      if (code || !check_takes_variant(device->device.device, program, device->variant)) {
+      if (code || !check_takes_variant(device->device.device, unit->program, device->variant)) {
         continue;
       }
       device->taken[device->variant]++;
-    } else if (!is_next(s, device, test, left)) {
+    } else if (!is_next(s, device, unit->test, left)) {
       continue;
     }
-    if (check_device_supports(&device->device, program, &result) && s->request.mode != MODE_SUPPORT) {
-      if (!*oracle) {
-        status = check_oracle_create(test, (uint64_t)s->request.seed, &s->reference, oracle);
-      }
-      if (*oracle) {
-        check_oracle_try(*oracle, &device->device, &result);
-      } else {
-        result.verdict = CHECK_FAILED;
-        snprintf(result.message, sizeof(result.message), "%s: %.900s", tsr_status_name(status), tsr_error_message());
-      }
+    check_try *one = check_unit_add(unit);
+    if (!one) {
+      code = tsr_cli_no_memory();
+      continue;
     }
-    code = conclude(s, device, test, program, &result);
+    one->device = index;
+    one->variant = device->variant;
+    one->is_run =
+        check_device_supports(&device->device, unit->program, &one->result) && s->request.mode != MODE_SUPPORT;
+    note(s, device, unit->test, unit->program, &one->result);
   }
   device->variant = 0;
   return code;
@@ -348,29 +371,38 @@ static int is_done(const check_session *s, const check_case *test, int left)
   return done;
 }
 
-/* Asks each device for each line of the case, and in the modes that run it runs it. */
+/* Asks each device for each line of the case, and in the modes that run it has it run. */
 static int test_case(check_session *s, const check_case *test)
 {
-  check_oracle *oracle = NULL;
+  check_unit *unit = calloc(1, sizeof(*unit));
   check_build build;
-  int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
 
+  if (!unit) {
+    return tsr_cli_no_memory();
+  }
+  int code = tsr_cli_fail(tsr_fail_context(check_build_program(test, &build), "%s", test->name));
   if (code) {
+    free(unit);
     return code;
   }
-  const int left = is_left(s, test, build.program);
+  unit->test = test;
+  unit->program = build.program;
+  const int left = is_left(s, test, unit->program);
   if (left) {
-    check_coverage_note(&s->offered, build.program);
+    check_coverage_note(&s->offered, unit->program);
   }
   if (is_in_rounds(s)) {
     s->rounds.done[test - s->table.test] = (unsigned char)is_done(s, test, left);
   }
   for (int32_t i = 0; i < s->n_subjects && !code; i++) {
-    code = try_case(s, &s->subjects[i], test, build.program, left, &oracle);
+    code = add_tries(s, i, unit, left);
   }
-  check_oracle_destroy(oracle);
-  tsr_program_destroy(build.program);
-  return code;
+  if (code || unit->n_tries == 0) {
+    check_unit_destroy(unit);
+    return code;
+  }
+  check_workers_give(s->workers, unit);
+  return conclude_units(s, 0);
 }
 
 static void time_cells(tsr_cli_table *table, const check_case *test, const check_subject *device,
@@ -405,6 +437,7 @@ static int measure_case(check_session *s, const check_case *test, tsr_cli_table 
       code = tsr_cli_fail(check_measure(test, (uint64_t)s->request.seed, &device->device, &time));
     }
     if (!code) {
+      note(s, device, test, build.program, &result);
       code = conclude(s, device, test, build.program, &result);
     }
     if (code || result.verdict == CHECK_UNSUPPORTED) {
@@ -436,6 +469,39 @@ static void keep_memory(void)
 #endif
 }
 
+/* --jobs; else several on GPUs, where most of the time is that of the driver's compiler. A CPU that executes cases has
+ * no processors left, and one device is as good as several where nothing is run. */
+static int32_t count_jobs(const check_session *s)
+{
+  enum { MOST = 8 };
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  int32_t n_gpus = 0;
+
+  if (s->request.jobs > 0) {
+    return (int32_t)s->request.jobs;
+  }
+  for (int32_t i = 0; i < s->n_subjects; i++) {
+    const int32_t type = tsr_device_get_properties(s->devices[i]->device)->type;
+    n_gpus += type == TSR_DEVICE_DISCRETE_GPU || type == TSR_DEVICE_INTEGRATED_GPU || type == TSR_DEVICE_VIRTUAL_GPU;
+  }
+  return n_gpus < s->n_subjects || processors < 4 ? 1 : processors / 2 < MOST ? (int32_t)processors / 2 : MOST;
+}
+
+static int start_workers(check_session *s)
+{
+  s->devices = calloc((size_t)s->n_subjects + 1, sizeof(*s->devices));
+  if (!s->devices) {
+    return tsr_cli_no_memory();
+  }
+  for (int32_t i = 0; i < s->n_subjects; i++) {
+    s->devices[i] = &s->subjects[i].device;
+  }
+  const int runs = s->request.mode == MODE_TEST || s->request.mode == MODE_COVERAGE;
+  const int32_t jobs = runs ? count_jobs(s) : 1;
+  return check_workers_create(s->runtime, &s->reference, s->devices, s->n_subjects, (uint64_t)s->request.seed,
+                              jobs > 1 ? jobs : 0, &s->workers);
+}
+
 /* All cases once, or those of one round after the other until the time is over. *done counts those that were begun. */
 static int run_round(check_session *s, int32_t total, int32_t *done, tsr_cli_table *table)
 {
@@ -449,9 +515,6 @@ static int run_round(check_session *s, int32_t total, int32_t *done, tsr_cli_tab
     tsr_cli_progress_update(&s->progress, *done, total);
     code = s->request.mode == MODE_PERF ? measure_case(s, test, table) : test_case(s, test);
     *done += is_in_rounds(s) ? s->rounds.done[i] : 1;
-    if (is_in_rounds(s) && !code) {
-      code = tsr_cli_flush(); /* who has little time may end this process before it does so itself */
-    }
   }
   return code;
 }
@@ -500,6 +563,7 @@ static int run_cases(check_session *s)
   }
   tsr_cli_progress_start(&s->progress, "checking");
   code = run_rounds(s, total, &table);
+  code = code ? code : conclude_units(s, 1);
   tsr_cli_progress_clear(&s->progress);
   if (timed && !s->request.as_json && !code) {
     code = tsr_cli_table_print(&table, stdout);
@@ -512,10 +576,12 @@ static void finish(void *opaque)
 {
   check_session *s = opaque;
 
+  check_workers_destroy(s->workers);
   for (int32_t i = 0; i < s->n_subjects; i++) {
     finish_subject(&s->subjects[i]);
   }
   free(s->subjects);
+  free(s->devices);
   free(s->rounds.done);
   check_device_finish(&s->reference);
   check_coverage_finish(&s->offered);
@@ -566,6 +632,9 @@ static int run(void *opaque)
   }
   if (!code) {
     keep_memory();
+    code = start_workers(s);
+  }
+  if (!code) {
     code = run_cases(s);
   }
   return code ? code : tsr_cli_flush();
@@ -579,6 +648,9 @@ static int check(void *opaque)
   }
   if (r->random > 0 && r->mode == MODE_PERF) {
     return tsr_cli_usage("check", "--random does not go with --mode perf");
+  }
+  if (r->jobs > 0 && r->mode != MODE_TEST && r->mode != MODE_COVERAGE) {
+    return tsr_cli_usage("check", "--jobs goes with the modes test and coverage alone");
   }
   if (r->minutes > 0.0 && (r->mode != MODE_TEST || r->share > 1)) {
     return tsr_cli_usage("check", "--minutes goes neither with --share nor with another mode than test");
@@ -623,6 +695,10 @@ static const tsr_option rows[] = {
          "that execute something new, then all in parts, with the largest of each kernel after the fourth of 64, so "
          "that what there is time for is a fair part of all",
      .otherwise = "no limit"},
+    {"jobs", "N", TSR_OPTION_INTEGER, FIELD(jobs), 1, 64,
+     .help = "run so many cases side by side, each on devices that its thread opens for itself; the results are the "
+             "same, and come in the same order",
+     .otherwise = "for GPUs half as many as there are processors, at most 8; else 1"},
     {"seed", "N", TSR_OPTION_INTEGER, FIELD(seed), 0, (double)INT64_MAX, .preset = "1",
      .help = "where the operands' random numbers start"},
     {"random", "N", TSR_OPTION_INTEGER, FIELD(random), 0, 1000,

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "tools/conformance/conformance.h"
+#include "tools/tessera/check/workers.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/options/options.h"
 
@@ -25,6 +26,7 @@ typedef struct check_request {
   int64_t share;       /* one of so many */
   int64_t part;        /* which of them, from 0 */
   int64_t random;      /* what the drawn cases of each family cost, in millions */
+  int64_t jobs;        /* --jobs; 0: by the devices */
   double minutes;      /* --minutes; 0: no limit */
   int32_t mode;
   int list, verbose, as_json;
@@ -74,6 +76,8 @@ typedef struct check_session {
   check_coverage offered; /* what the cases contain, whatever devices support */
   check_subject *subjects;
   int32_t n_subjects;
+  check_device **devices; /* [n_subjects], theirs */
+  check_workers *workers;
   check_rounds rounds;
   tsr_cli_progress progress;
 } check_session;
