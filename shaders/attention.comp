@@ -22,7 +22,16 @@
 
 #define EXCLUDED 0xbf800000u /* stands for the weight of a key that is not seen */
 
-#ifndef SUBGROUP
+/* x or y. Lanes of a subgroup compute both: a branch might let them go on apart. */
+#ifdef SUBGROUP
+float either(bool first, float x, float y)
+{
+  return first ? x : y;
+}
+#define EITHER(first, x, y) either(first, x, y)
+#else
+#define EITHER(first, x, y) ((first) ? (x) : (y))
+
 shared float shared_weight[8][64];
 shared uint shared_start[64];
 #endif
@@ -117,41 +126,51 @@ void main()
     }
 #endif
 
-    uint kept[tile_rows]; /* of the dropout, the key's word of each query */
+    float weight[tile_rows];
 #ifdef SUBGROUP
-    uint kept_mine = kept_keys(row_base + min(first_row + lane % tile_rows, last_row), chunk);
-#endif
-    for (uint m = 0u; m < tile_rows; ++m) {
-#ifdef SUBGROUP
-      kept[m] = (options & ATTENTION_DROPOUT) != 0u ? subgroupShuffle(kept_mine, m) : 0u;
-#else
-      kept[m] = kept_keys(row_base + min(first_row + m, last_row), s);
-#endif
-    }
-
     /* No branch between the maxima, and nothing that is the same in all rounds for a compiler to branch on before them:
      * it might let the invocations go on apart. */
     const uint never = 0xffffffffu;
     uint s_seen = exists ? s : never;
-    float weight[tile_rows];
     uint bits[tile_rows]; /* of the scores */
+    uint kept[tile_rows]; /* of the dropout, the key's word of each query */
+    uint kept_mine = kept_keys(row_base + min(first_row + lane % tile_rows, last_row), chunk);
     for (uint m = 0u; m < tile_rows; ++m) {
-      uint z_bits = masked_score(score[m], b, h, min(first_row + m, last_row), s, first);
-      bits[m] = s_seen < visible[m] ? z_bits : MINUS_INF_BITS;
-      bool seen = bits[m] != MINUS_INF_BITS;
-      uint new_order = max(order[m], group_max(order_of_bits(bits[m])));
+      kept[m] = (options & ATTENTION_DROPOUT) != 0u ? subgroupShuffle(kept_mine, m) : 0u;
+    }
+#endif
+    for (uint m = 0u; m < tile_rows; ++m) {
+      uint l = min(first_row + m, last_row);
+#ifdef SUBGROUP
+      uint z_bits = masked_score(score[m], b, h, l, s, first);
+      z_bits = s_seen < visible[m] ? z_bits : MINUS_INF_BITS;
+      bits[m] = z_bits;
+#else
+      uint z_bits = exists && s < visible[m] ? masked_score(score[m], b, h, l, s, first) : MINUS_INF_BITS;
+      if (writes_weights && chunk + lane < keys && first_row + m <= last_row) {
+        WORD(w, (row_base + l) * keys + s) = z_bits;
+      }
+#endif
+      bool seen = z_bits != MINUS_INF_BITS;
+      uint new_order = max(order[m], group_max(order_of_bits(z_bits)));
       float largest = finite_of(new_order);
-      float shrink = exp_accurate(number_of(order[m]) - largest);
-      shrink = new_order == order[m] ? 1.0 : shrink;
+      float shrink = EITHER(new_order == order[m], 1.0, exp_accurate(number_of(order[m]) - largest));
       order[m] = new_order;
-      float w_mine = exp_accurate(uintBitsToFloat(bits[m]) - largest);
-      sum[m] = sum[m] * shrink + (seen ? w_mine : 0.0);
+      float w_mine = EITHER(seen, exp_accurate(uintBitsToFloat(z_bits) - largest), 0.0);
+      sum[m] = sum[m] * shrink + w_mine;
+#ifdef SUBGROUP
       w_mine *= drop_factor(kept[m], s);
+#else
+      if ((options & ATTENTION_DROPOUT) != 0u && seen) {
+        w_mine *= drop_factor(kept_keys(row_base + l, s), s);
+      }
+#endif
       weight[m] = seen ? w_mine : uintBitsToFloat(EXCLUDED);
       for (uint c = 0u; c < parts; ++c) {
         result[m][c] *= shrink;
       }
     }
+#ifdef SUBGROUP
     if (writes_weights && chunk + lane < keys) {
       for (uint m = 0u; m < tile_rows; ++m) {
         if (first_row + m <= last_row) {
@@ -159,6 +178,7 @@ void main()
         }
       }
     }
+#endif
 
 #ifndef SUBGROUP
     for (uint m = 0u; m < tile_rows; ++m) {
