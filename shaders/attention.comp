@@ -178,9 +178,7 @@ void main()
         }
       }
     }
-#endif
-
-#ifndef SUBGROUP
+#else
     for (uint m = 0u; m < tile_rows; ++m) {
       shared_weight[m][lane] = weight[m];
     }

@@ -6,19 +6,7 @@
 
 #include <stdlib.h>
 
-/* y = f(alpha * sum a b + bias).
- *
- * A sum of K products in any order: gamma(K) * sum |a||b|. Then alpha, bias and the reference's rounding, one each, and
- * an activation. Where every operand is a whole number, alpha a power of two, and the sum of magnitudes stays below
- * 2^24, every partial sum is exact in every order: the bound is zero.
- *
- * Where the sum of magnitudes passes the largest f32, a partial sum may overflow in one order and not in another: free.
- *
- * Reduced precision: each factor carries its rounding to the type of factors, so that the sum errs by sum |b| r(a) +
- * |a| r(b), r as check_narrowing has it (where b is of that type already, only a subnormal of it may be lost); and a
- * sum that is cut off errs by 2u a step. Where a factor vanishes beside an infinity, the product is NaN instead: free.
- * Cut-off roundings are all of one sign: no statistics. */
-/* Columns of b whose sums are bounded side by side. */
+/* Columns of b whose sums are taken side by side. */
 enum { LANES = 8 };
 
 /* Factors along the depth of a product, of `width` sums side by side: of a row of a, or of columns of b. */
@@ -171,6 +159,18 @@ static void bound_columns(const product *p, factors *row, factors *columns, int6
   }
 }
 
+/* y = f(alpha * sum a b + bias).
+ *
+ * A sum of K products in any order: gamma(K) * sum |a||b|. Then alpha, bias and the reference's rounding, one each, and
+ * an activation. Where every operand is a whole number, alpha a power of two, and the sum of magnitudes stays below
+ * 2^24, every partial sum is exact in every order: the bound is zero.
+ *
+ * Where the sum of magnitudes passes the largest f32, a partial sum may overflow in one order and not in another: free.
+ *
+ * Reduced precision: each factor carries its rounding to the type of factors, so that the sum errs by sum |b| r(a) +
+ * |a| r(b), r as check_narrowing has it (where b is of that type already, only a subnormal of it may be lost); and a
+ * sum that is cut off errs by 2u a step. Where a factor vanishes beside an infinity, the product is NaN instead: free.
+ * Cut-off roundings are all of one sign: no statistics. */
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
 {
   const int32_t reduced = line->attributes.reduced_precision;

@@ -3,7 +3,8 @@
  * Who runs the cases of tessera check: the thread that chooses them, or several, each with devices of its own. A
  * driver's compiler works in one thread at a time for a device, and on a GPU most of a check's time is the compiler's.
  *
- * What is run does not depend on it, nor the order in which results are taken.
+ * The cases and their results are the same either way, and come in the same order; only where --minutes ends a check
+ * do several get further.
  */
 #ifndef TESSERA_TOOLS_CHECK_WORKERS_H
 #define TESSERA_TOOLS_CHECK_WORKERS_H
@@ -43,7 +44,7 @@ int check_workers_create(tsr_runtime *runtime, check_device *reference, check_de
 /* Ends the threads; units that nobody took are lost. NULL: nothing. */
 void check_workers_destroy(check_workers *workers);
 
-/* Has a unit run, and takes it over. Waits until every unit before it was begun. */
+/* Takes a unit over and has it run. Waits until every unit before it was begun. */
 void check_workers_give(check_workers *workers, check_unit *unit);
 
 /* The unit that was given first, if it is over; is_patient: waits for that. The caller owns it. NULL: it is not over,
