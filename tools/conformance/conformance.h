@@ -301,8 +301,8 @@ typedef struct check_device {
   int64_t alignment;
 } check_device;
 
-/* Takes the device over. Errors: none today. */
-tsr_status check_device_init(check_device *device, tsr_device *opened) TSR_MUST_CHECK;
+/* Opens the device of that name. Finish it in any case. Errors: those of tsr_device_open. */
+tsr_status check_device_open(check_device *device, tsr_runtime *runtime, const char *name) TSR_MUST_CHECK;
 void check_device_finish(check_device *device);
 
 /* 1 if the device executes every line; otherwise *result says which it does not. */

@@ -20,12 +20,15 @@
 
 static const unsigned char patterns[2] = {0xff, 0x5a}; /* 0xff..: NaN in each floating-point type */
 
-tsr_status check_device_init(check_device *device, tsr_device *opened)
+tsr_status check_device_open(check_device *device, tsr_runtime *runtime, const char *name)
 {
-  const tsr_device_properties *properties = tsr_device_get_properties(opened);
-
-  *device = (check_device){.device = opened};
-  device->alignment = properties->buffer_alignment > 16 ? properties->buffer_alignment : 16;
+  *device = (check_device){0};
+  tsr_status status = tsr_device_open(runtime, name, &device->device);
+  if (status) {
+    return status;
+  }
+  const int64_t alignment = tsr_device_get_properties(device->device)->buffer_alignment;
+  device->alignment = alignment > 16 ? alignment : 16;
   return TSR_OK;
 }
 

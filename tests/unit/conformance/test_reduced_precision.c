@@ -169,17 +169,14 @@ static void test_bounds(void **state)
                 {TSR_OP_ATTENTION_GRADIENT, "narrow bf16", {.nearest = 1, .bits = 4}}};
   int32_t caught[sizeof coarse / sizeof coarse[0]] = {0}, n_cases = 0, n_seen = 0;
   tsr_runtime *runtime;
-  tsr_device *opened;
   check_device reference, device;
   check_table cases;
   assert_int_equal(tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &runtime),
                    TSR_OK);
   assert_int_equal(tsr_runtime_register(runtime, tessera_backend_query), TSR_OK);
   assert_int_equal(tsr_runtime_register(runtime, query_rounding), TSR_OK);
-  assert_int_equal(tsr_device_open(runtime, "reference", &opened), TSR_OK);
-  assert_int_equal(check_device_init(&reference, opened), TSR_OK);
-  assert_int_equal(tsr_device_open(runtime, "rounding", &opened), TSR_OK);
-  assert_int_equal(check_device_init(&device, opened), TSR_OK);
+  assert_int_equal(check_device_open(&reference, runtime, "reference"), TSR_OK);
+  assert_int_equal(check_device_open(&device, runtime, "rounding"), TSR_OK);
   assert_int_equal(check_table_create(&cases), TSR_OK);
   for (int32_t i = 0; i < cases.count; i++) {
     const check_case *test = &cases.test[i];

@@ -143,14 +143,6 @@ static int32_t count_selected(const check_session *s)
   return n;
 }
 
-static int open_device(check_session *s, const char *name, check_device *device)
-{
-  tsr_device *opened;
-  int code = tsr_cli_device(s->runtime, name, &opened);
-
-  return code ? code : tsr_cli_fail(check_device_init(device, opened));
-}
-
 static int is_reference(const check_session *s, const char *name)
 {
   tsr_device_info info;
@@ -186,7 +178,7 @@ static int add_subject(check_session *s, const char *name)
   check_subject *added = &s->subjects[s->n_subjects];
 
   memset(added, 0, sizeof(*added));
-  int code = open_device(s, name, &added->device);
+  int code = tsr_cli_fail(check_device_open(&added->device, s->runtime, name));
   if (!code) {
     added->name = tsr_device_name(added->device.device);
     s->n_subjects++; /* from here on `finish` closes it */
@@ -625,7 +617,7 @@ static int run(void *opaque)
     return code ? code : tsr_cli_flush();
   }
   if (!code && (s->request.mode == MODE_TEST || s->request.mode == MODE_COVERAGE)) {
-    code = open_device(s, "reference", &s->reference);
+    code = tsr_cli_fail(check_device_open(&s->reference, s->runtime, "reference"));
   }
   if (!code) {
     code = open_subjects(s);

@@ -81,14 +81,6 @@ typedef struct thread_devices {
   check_device **pointers; /* to them */
 } thread_devices;
 
-static tsr_status open_device(tsr_runtime *runtime, const char *name, check_device *device)
-{
-  tsr_device *opened;
-  tsr_status status = tsr_device_open(runtime, name, &opened);
-
-  return status ? status : check_device_init(device, opened);
-}
-
 static tsr_status open_devices(const check_workers *w, thread_devices *mine)
 {
   *mine = (thread_devices){.devices = calloc((size_t)w->n_devices + 1, sizeof(*mine->devices)),
@@ -96,11 +88,11 @@ static tsr_status open_devices(const check_workers *w, thread_devices *mine)
   tsr_status status = mine->devices && mine->pointers ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
 
   if (!status) {
-    status = open_device(w->runtime, tsr_device_name(w->reference->device), &mine->reference);
+    status = check_device_open(&mine->reference, w->runtime, tsr_device_name(w->reference->device));
   }
   for (int32_t i = 0; i < w->n_devices && !status; i++) {
     mine->pointers[i] = &mine->devices[i];
-    status = open_device(w->runtime, tsr_device_name(w->devices[i]->device), &mine->devices[i]);
+    status = check_device_open(&mine->devices[i], w->runtime, tsr_device_name(w->devices[i]->device));
   }
   return status;
 }
