@@ -9,19 +9,25 @@
 #include <string.h>
 
 #ifdef _WIN32
-#define TSR_PATH_SEPARATORS "/\\"
-#define TSR_PATH_ROOT       "a drive, as C:/ is one" /* what an absolute path begins with, in words */
-#define TSR_LIST_SEPARATOR  ";"                      /* between the folders of a variable of the environment */
-#define TSR_LIBRARY_SUFFIX  ".dll"
-#define TSR_CACHE_VARIABLE  "LOCALAPPDATA" /* names the folder of a user's caches, with TSR_CACHE_BELOW behind it */
-#define TSR_CACHE_BELOW     ""
+#define TSR_PATH_SEPARATORS    "/\\"
+#define TSR_PATH_ROOT          "a drive, as C:/ is one" /* what an absolute path begins with, in words */
+#define TSR_LIST_SEPARATOR     ";"                      /* between the folders of a variable of the environment */
+#define TSR_LIBRARY_SUFFIX     ".dll"
+#define TSR_CACHE_VARIABLE     "LOCALAPPDATA" /* names the folder of a user's caches, with TSR_CACHE_BELOW behind it */
+#define TSR_CACHE_BELOW        ""
+#define TSR_HOME_VARIABLE      "USERPROFILE" /* names the user's folder */
+#define TSR_TEMPORARY          "."
+#define TSR_TEMPORARY_VARIABLE "TMP" /* names the folder of temporary files; without it, TSR_TEMPORARY */
 #else
-#define TSR_PATH_SEPARATORS "/"
-#define TSR_PATH_ROOT       "'/'"
-#define TSR_LIST_SEPARATOR  ":"
-#define TSR_LIBRARY_SUFFIX  ".so"
-#define TSR_CACHE_VARIABLE  "HOME"
-#define TSR_CACHE_BELOW     "/.cache"
+#define TSR_PATH_SEPARATORS    "/"
+#define TSR_PATH_ROOT          "'/'"
+#define TSR_LIST_SEPARATOR     ":"
+#define TSR_LIBRARY_SUFFIX     ".so"
+#define TSR_CACHE_VARIABLE     "HOME"
+#define TSR_CACHE_BELOW        "/.cache"
+#define TSR_HOME_VARIABLE      "HOME"
+#define TSR_TEMPORARY          "/tmp"
+#define TSR_TEMPORARY_VARIABLE "TMPDIR"
 #endif
 
 static inline int tsr_path_is_separator(char c)

@@ -163,6 +163,41 @@ ssize_t win_readlink(const char *path, char *target, size_t size)
   return (ssize_t)n;
 }
 
+int win_scandir(const char *path, struct win_dirent ***entries, int (*is_wanted)(const struct win_dirent *),
+                int (*compare)(const struct win_dirent **, const struct win_dirent **))
+{
+  win_folder *folder = win_opendir(path);
+  struct win_dirent **found = NULL;
+  size_t n = 0;
+  int failed = !folder;
+  for (struct win_dirent *entry; !failed && (entry = win_readdir(folder)) != NULL;) {
+    if (is_wanted && !is_wanted(entry)) {
+      continue;
+    }
+    struct win_dirent **longer = realloc(found, (n + 1) * sizeof *found);
+    found = longer ? longer : found;
+    failed = !longer || !(found[n] = malloc(sizeof **found));
+    if (!failed) {
+      *found[n++] = *entry;
+    }
+  }
+  if (folder) {
+    win_closedir(folder);
+  }
+  while (failed && n > 0) {
+    free(found[--n]);
+  }
+  if (failed) {
+    free(found);
+    return -1;
+  }
+  if (n > 0 && compare) {
+    qsort(found, n, sizeof *found, (int (*)(const void *, const void *))compare);
+  }
+  *entries = found;
+  return (int)n;
+}
+
 /* Puts letters at the end of the name in the place of XXXXXX until `make_it` succeeds; its result, or -1. */
 static int make_unique(char *path, int (*make_it)(const char *))
 {

@@ -17,4 +17,8 @@ wchar_t *win_wide(const char *text);   /* the caller frees it; NULL: errno tells
 char *win_narrow(const wchar_t *text); /* the caller frees it; NULL: errno tells */
 char *win_plain_path(wchar_t *path);   /* as win_narrow, with '/', without "\\?\" */
 
+/* What a process has used; process: its HANDLE. */
+struct rusage;
+int win_usage_of(void *process, struct rusage *usage);
+
 #endif

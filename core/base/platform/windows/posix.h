@@ -167,22 +167,28 @@ struct win_dirent {
 win_folder *win_opendir(const char *path);
 struct win_dirent *win_readdir(win_folder *folder);
 int win_closedir(win_folder *folder);
+int win_scandir(const char *path, struct win_dirent ***entries, int (*is_wanted)(const struct win_dirent *),
+                int (*compare)(const struct win_dirent **, const struct win_dirent **));
 #ifdef WIN_NAMES
 #define DIR      win_folder
 #define dirent   win_dirent
 #define opendir  win_opendir
 #define readdir  win_readdir
 #define closedir win_closedir
+#define scandir  win_scandir
 #endif
 
 /* The environment. What win_getenv returns stays valid. */
 char *win_getenv(const char *name);
 int win_setenv(const char *name, const char *value, int overwrite);
+char **win_environ(void); /* valid until it is called again */
 int win_unsetenv(const char *name);
 #ifdef WIN_NAMES
 #define getenv   win_getenv
 #define setenv   win_setenv
 #define unsetenv win_unsetenv
+#undef environ
+#define environ win_environ()
 #endif
 
 /* The machine. */
@@ -201,6 +207,7 @@ int win_getaffinity(int thread, size_t size, cpu_set_t *set);       /* of the pr
 int win_setaffinity(int thread, size_t size, const cpu_set_t *set); /* of the calling thread; thread: 0 */
 int win_getcpu(void);
 unsigned win_geteuid(void);
+int win_gethostname(char *name, size_t size);
 #ifdef WIN_NAMES
 #undef sched_getaffinity
 #undef sched_setaffinity
@@ -209,6 +216,8 @@ unsigned win_geteuid(void);
 #define sched_getcpu      win_getcpu
 #define sysconf           win_sysconf
 #define geteuid           win_geteuid
+#define getuid            win_geteuid
+#define gethostname       win_gethostname
 #endif
 
 /* Signals: SIGINT is Ctrl-C, SIGTERM is Ctrl-Break and the end of the console. They arrive in a thread of their own. No
@@ -223,6 +232,9 @@ struct win_sigaction {
 #define SIG_SETMASK  2
 #ifndef SIGKILL
 #define SIGKILL 9
+#endif
+#ifndef SIGPIPE
+#define SIGPIPE 13
 #endif
 #ifndef SIGXFSZ
 #define SIGXFSZ 25
@@ -240,6 +252,23 @@ int win_sigfillset(win_sigset *set);
 #define sigfillset      win_sigfillset
 #endif
 
+/* Ends a process that posix_spawn started; number < 0: its group. signal: SIGKILL. */
+int win_kill(pid_t number, int signal);
+
+/* A pipe. flags: 0 or O_CLOEXEC. */
+int win_pipe2(int ends[2], int flags);
+#ifdef WIN_NAMES
+#define kill  win_kill
+#define pipe2 win_pipe2
+#endif
+
+/* The time as UTC. */
+struct tm *win_gmtime_r(const time_t *time, struct tm *utc);
+#ifdef WIN_NAMES
+#undef gmtime_r
+#define gmtime_r win_gmtime_r
+#endif
+
 /* Waits until the process is ended. */
 int win_pause(void);
 #ifdef WIN_NAMES
@@ -249,9 +278,11 @@ int win_pause(void);
 /* Text. */
 char *win_strndup(const char *text, size_t most);
 char *win_strsep(char **text, const char *separators);
+const char *win_strsignal(int number);
 #ifdef WIN_NAMES
-#define strndup win_strndup
-#define strsep  win_strsep
+#define strndup   win_strndup
+#define strsep    win_strsep
+#define strsignal win_strsignal
 #endif
 
 /* A program's `main` is called by this room's (main.c), with its arguments in UTF-8. */

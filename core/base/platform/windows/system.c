@@ -7,7 +7,9 @@
 #include <psapi.h>
 
 #include "core/base/platform/windows/internal.h"
+#include <pwd.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -88,6 +90,32 @@ int win_unsetenv(const char *name)
   return 0;
 }
 
+char **win_environ(void)
+{
+  static char **entries;
+  static size_t n;
+  wchar_t *block = GetEnvironmentStringsW();
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < n; i++) {
+    free(entries[i]);
+  }
+  n = 0;
+  for (const wchar_t *at = block; at && *at; at += wcslen(at) + 1) {
+    char **longer = realloc(entries, (n + 2) * sizeof *entries);
+    char *entry = longer ? win_narrow(at) : NULL;
+    entries = longer ? longer : entries;
+    if (entry) {
+      entries[n++] = entry;
+      entries[n] = NULL;
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  if (block) {
+    FreeEnvironmentStringsW(block);
+  }
+  return n > 0 ? entries : NULL;
+}
+
 long win_sysconf(int name)
 {
   SYSTEM_INFO system;
@@ -155,6 +183,49 @@ unsigned win_geteuid(void)
   return 0;
 }
 
+struct tm *win_gmtime_r(const time_t *time, struct tm *utc)
+{
+  return gmtime_s(utc, time) == 0 ? utc : NULL;
+}
+
+struct passwd *win_getpwuid(unsigned user)
+{
+  static struct passwd found;
+  (void)user;
+  found.pw_name = win_getenv("USERNAME");
+  return found.pw_name ? &found : NULL;
+}
+
+int win_gethostname(char *name, size_t size)
+{
+  const char *found = win_getenv("COMPUTERNAME");
+  if (!found) {
+    errno = ENOENT;
+    return -1;
+  }
+  snprintf(name, size, "%s", found);
+  return 0;
+}
+
+int win_uname(struct utsname *system)
+{
+  LONG(WINAPI * get_version)(OSVERSIONINFOW *) = NULL;
+  OSVERSIONINFOW version = {.dwOSVersionInfoSize = sizeof version};
+  SYSTEM_INFO machine;
+  /* GetVersionEx tells of no version that the program does not name. */
+  *(void **)&get_version = (void *)GetProcAddress(GetModuleHandleW(L"ntdll.dll"), "RtlGetVersion");
+  if (get_version) {
+    get_version(&version);
+  }
+  GetNativeSystemInfo(&machine);
+  *system = (struct utsname){.sysname = "Windows"};
+  snprintf(system->release, sizeof system->release, "%lu.%lu.%lu", version.dwMajorVersion, version.dwMinorVersion,
+           version.dwBuildNumber);
+  snprintf(system->machine, sizeof system->machine, "%s",
+           machine.wProcessorArchitecture == PROCESSOR_ARCHITECTURE_AMD64 ? "x86_64" : "aarch64");
+  return 0;
+}
+
 static struct timeval duration(FILETIME time)
 {
   const uint64_t ticks = (uint64_t)time.dwHighDateTime << 32 | time.dwLowDateTime;
@@ -164,11 +235,16 @@ static struct timeval duration(FILETIME time)
 int win_getrusage(int who, struct rusage *usage)
 {
   (void)who;
+  return win_usage_of(GetCurrentProcess(), usage);
+}
+
+int win_usage_of(void *process, struct rusage *usage)
+{
   FILETIME begin, end, kernel, user;
   PROCESS_MEMORY_COUNTERS memory;
   *usage = (struct rusage){.ru_maxrss = 0};
-  if (!GetProcessTimes(GetCurrentProcess(), &begin, &end, &kernel, &user) ||
-      !GetProcessMemoryInfo(GetCurrentProcess(), &memory, sizeof memory)) {
+  if (!GetProcessTimes(process, &begin, &end, &kernel, &user) ||
+      !GetProcessMemoryInfo(process, &memory, sizeof memory)) {
     win_set_errno(GetLastError());
     return -1;
   }

@@ -170,6 +170,26 @@ char *win_strsep(char **text, const char *separators)
   return word;
 }
 
+const char *win_strsignal(int number)
+{
+  switch (number) {
+  case SIGABRT:
+    return "Aborted";
+  case SIGFPE:
+    return "Arithmetic fault";
+  case SIGILL:
+    return "Illegal instruction";
+  case SIGINT:
+    return "Interrupted";
+  case SIGKILL:
+    return "Killed";
+  case SIGSEGV:
+    return "Invalid memory access";
+  default:
+    return "Unknown signal";
+  }
+}
+
 /* Whether the set that begins at *pattern, behind its '[', holds c; *pattern then stands behind its ']'. -1: it has no
  * end. */
 static int is_in_set(const char **pattern, char c)
