@@ -9,10 +9,12 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(os.environ["SOURCE_ROOT"])
 TESSERA = os.environ["TESSERA"]
@@ -230,6 +232,47 @@ def test_faulty(work):
     return json_file
 
 
+def children_of(parent):
+    """The processes that one has started, as Linux lists them."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]) == parent:
+                found.append(path)
+        except OSError:
+            pass  # ended meanwhile
+    return found
+
+
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds * SCALE
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_killed(work):
+    """A report that is killed takes the process of its part with it, even one that hangs."""
+    words = [TESSERA, "report", "--minutes", "9", "--device", "faulty", "--part", "conformance", "--ops", "layer",
+             "--out", work / "killed.html"]
+    with subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, env={
+            **os.environ, "TESSERA_BACKEND_PATH": f"{os.environ['FAULTY']}:{BUILD}/backends/reference",
+            "FAULTY_END": "hang", "TMPDIR": str(work)}) as report:
+        part_of = []
+
+        def has_part():
+            part_of[:] = [path.parent for path in children_of(report.pid) if b"\0check\0" in
+                          (path.parent / "cmdline").read_bytes()]
+            return bool(part_of)
+
+        expect(wait_until(has_part, 60), "the suite was not started")
+        report.kill()
+    expect(wait_until(lambda: not any(path.exists() for path in part_of), 60), "the suite outlives its report")
+    for path in part_of:
+        if path.exists():
+            os.kill(int(path.name), signal.SIGKILL)
+
+
 # ---- a driver --------------------------------------------------------------------------------------------------------
 
 def test_vulkan(work):
@@ -305,6 +348,8 @@ def main():
         if "sound" in wanted:
             test_loader(work)
             test_recorded()
+        if "faulty" in wanted:
+            test_killed(work)
         if {"sound", "faulty"} <= set(wanted):
             test_compare(work, [path for path in reports if path])
     print(f"{len(wrong)} wrong")

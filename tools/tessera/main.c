@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/child.h"
 #include "tools/tessera/common/component.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
@@ -252,6 +253,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+  child_begin(&argc, argv);
   tsr_cli_memory_init();
   int code = run(argc, argv);
   int flushed = tsr_cli_flush();

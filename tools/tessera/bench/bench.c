@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/random/random_model.h"
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
@@ -56,8 +56,8 @@ typedef struct subject {
 
 typedef struct session {
   const request *options;
-  char folder[4096]; /* of the random model, or "" */
-  subject *subjects; /* [n] */
+  char folder[BENCH_PATH]; /* of the random model, or "" */
+  subject *subjects;       /* [n] */
   int32_t n;
   double *numbers; /* of all subjects */
   bench_crew crew;
@@ -91,9 +91,8 @@ static int make_task(const session *s, int32_t index, bench_model_task *task)
   const int32_t precision = index % options->precisions.n;
   index /= options->precisions.n;
   const int32_t device = index % options->devices.n;
-  *task = (bench_model_task){.folder = options->model ? options->model : s->folder,
-                             .device = options->devices.values[device],
-                             .what = options->what.values[index / options->devices.n],
+  const char *name = options->devices.values[device];
+  *task = (bench_model_task){.what = options->what.values[index / options->devices.n],
                              .precision = options->precisions.values[precision],
                              .threads = options->threads.values[threads],
                              .batch = options->batches.values[batch],
@@ -101,6 +100,8 @@ static int make_task(const session *s, int32_t index, bench_model_task *task)
                              .workers = options->workers.values[worker],
                              .source = options->source,
                              .target = options->target};
+  snprintf(task->folder, sizeof task->folder, "%s", options->model ? options->model : "");
+  snprintf(task->device, sizeof task->device, "%s", name ? name : "");
   task->sentences = options->sentences ? options->sentences : task->batch;
   if (task->what != BENCH_GENERATE) {
     task->beam = task->workers = 0;
@@ -153,20 +154,12 @@ static int write_random_model(session *s)
   return code == TSR_EXIT_OK ? tsr_cli_fail(random_model_create(s->folder, &base)) : code;
 }
 
-/* The processes that opened the model keep it. */
+/* The processes that opened the model keep it; on some systems it cannot be removed before their end. */
 static void remove_random_model(session *s)
 {
-  static const char *const files[] = {"config.json", "model.safetensors"};
-  if (!s->folder[0]) {
-    return;
+  if (s->folder[0] && path_remove_all(s->folder) == 0) {
+    s->folder[0] = '\0';
   }
-  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-    char path[sizeof s->folder + 32];
-    snprintf(path, sizeof path, "%s/%s", s->folder, files[i]);
-    unlink(path);
-  }
-  rmdir(s->folder);
-  s->folder[0] = '\0';
 }
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -179,7 +172,10 @@ static int measure_all(session *s)
   }
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     subject *one = &s->subjects[i];
-    code = bench_crew_start(&s->crew, bench_model_body, &one->task);
+    if (s->folder[0]) {
+      memcpy(one->task.folder, s->folder, sizeof one->task.folder);
+    }
+    code = bench_crew_start(&s->crew, BENCH_MODEL, &one->task);
     if (code == TSR_EXIT_OK) {
       code = bench_crew_ask(&s->crew, i, BENCH_RUN, &one->last, sizeof one->last);
     }
@@ -408,8 +404,8 @@ static const tsr_option rows[] = {
 };
 
 static const tsr_option_table options = {.rows = rows};
-static const tsr_command *const commands[] = {&bench_ops,   &bench_machine, &bench_translate, &bench_load,
-                                              &bench_start, &bench_train,   &bench_compare,   NULL};
+static const tsr_command *const commands[] = {&bench_ops,   &bench_machine, &bench_translate, &bench_load, &bench_start,
+                                              &bench_train, &bench_compare, &bench_worker,    NULL};
 static const request initial = {.precisions = {.n = 1}, .threads = {.n = 1}, .workers = {.n = 1}};
 
 const tsr_command tsr_command_bench = {

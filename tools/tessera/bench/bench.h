@@ -23,6 +23,10 @@ extern const tsr_command bench_ops;
 extern const tsr_command bench_start;
 extern const tsr_command bench_train;
 extern const tsr_command bench_translate;
+extern const tsr_command bench_worker;
+
+/* Longest texts that go to another process, with their ends. */
+enum { BENCH_PATH = 4096, BENCH_NAME = 256 };
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Processes
@@ -33,11 +37,24 @@ extern const tsr_command bench_translate;
 
 /* The main function of such a process: answers requests until bench_next returns 0. Its result is the exit code; the
  * reason was printed. */
-typedef int (*bench_body)(const void *task, int channel);
+typedef int (*bench_body)(const void *task);
+
+/* What such a process does: its body, and of which type its task is. Tasks are copied byte by byte, and hold no
+ * pointers. */
+typedef enum bench_work {
+  BENCH_DESCRIBE, /* bench_describe_body: bench_device_task */
+  BENCH_MEMORY,   /* bench_memory_body: bench_memory_task */
+  BENCH_MODEL,    /* bench_model_body: bench_model_task */
+  BENCH_PRODUCT,  /* bench_product_body: bench_product_task */
+  BENCH_OP        /* bench_op_body: bench_op_task */
+} bench_work;
+
+/* The command within `tessera bench` that such a process is. */
+#define BENCH_WORKER "worker"
 
 typedef struct bench_process {
   pid_t pid;
-  int channel;
+  int requests, replies; /* pipes to it and from it */
 } bench_process;
 
 typedef struct bench_crew {
@@ -46,28 +63,31 @@ typedef struct bench_crew {
   int32_t room;
 } bench_crew;
 
-/* Finish it after success only. No thread may have been started before. */
+/* Finish it after success only. */
 int bench_crew_init(bench_crew *crew, int32_t room);
 void bench_crew_finish(bench_crew *crew);
 
-/* Starts the next process; `task` is the body's argument, and is copied with all of the memory. */
-int bench_crew_start(bench_crew *crew, bench_body body, const void *task);
+/* Starts the next process. */
+int bench_crew_start(bench_crew *crew, bench_work work, const void *task);
 
 /* Sends a request to process `index`, after a pause in which threads of libraries that still look for work fall asleep,
  * and waits for the reply. A process that ended instead has told why; its exit code is the result. */
 int bench_crew_ask(bench_crew *crew, int32_t index, int32_t request, void *reply, size_t size);
 
 /* Within a body. */
-int bench_next(int channel, int32_t *request);
-void bench_reply(int channel, const void *reply, size_t size);
+int bench_next(int32_t *request);
+void bench_reply(const void *reply, size_t size);
+
+/* Of a task: NULL for "", which stands for what is not given. */
+const char *bench_given(const char *text);
 
 /* The most memory that this process ever held, in bytes. */
 int64_t bench_peak_memory(void);
 
-/* The threads of a device that is opened afterwards in this process; 0: as the environment has it. */
-int bench_set_threads(int32_t threads);
+/* The variable of the environment that has the number of a device's threads. */
+#define BENCH_THREADS_VARIABLE "TESSERA_THREADS"
 
-/* Opens a device with so many threads. */
+/* Opens a device with so many threads; 0: as the environment has it. name: NULL for the default one. */
 int bench_open_device(int32_t threads, const char *name, tsr_runtime **runtime, tsr_device **device);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -87,9 +107,6 @@ void bench_count_cell(tsr_cli_table *table, int32_t count);
 
 /* {"median": .., "min": .., "max": ..}, each times `factor` */
 json_t *bench_summary_json(const bench_summary *summary, double factor);
-
-/* "2026-11-20T09:30:00Z": now; writes into text (at least 32 bytes) and returns it. */
-char *bench_date(char *text);
 
 /* What stands in every result besides the numbers: which device of which driver. */
 typedef struct bench_device_text {
@@ -153,11 +170,11 @@ void bench_choose_device(tsr_names *devices);
 enum { BENCH_GENERATE = 0, BENCH_ENCODE = 1, BENCH_DECODE = 2 };
 
 typedef struct bench_model_task {
-  const char *folder;
-  const char *device;  /* NULL: the default */
-  int32_t what;        /* BENCH_GENERATE .. */
-  tsr_dtype precision; /* 0: as stored */
-  int32_t threads;     /* 0: the default */
+  char folder[BENCH_PATH];
+  char device[BENCH_NAME]; /* "": the default */
+  int32_t what;            /* BENCH_GENERATE .. */
+  tsr_dtype precision;     /* 0: as stored */
+  int32_t threads;         /* 0: the default */
   int32_t batch;
   int32_t beam;      /* generate, likewise the next two */
   int32_t workers;   /* 0: as the library decides */
@@ -187,8 +204,7 @@ typedef struct bench_model_profile {
   double fused; /* of seconds: lines of other operators that did a product's work, too */
 } bench_model_profile;
 
-/* A bench_body; the task is a bench_model_task. */
-int bench_model_body(const void *task, int channel);
+int bench_model_body(const void *task);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Products of matrices (bench_products.c): y [M, N] = a [M, K] @ b, f32, through a BLAS or a device
@@ -204,11 +220,13 @@ typedef struct bench_product {
   int32_t stream;     /* 1: another b each time, so that none is in a cache when its turn comes */
 } bench_product;
 
+enum { BENCH_MOST_PRODUCTS = 32 };
+
 typedef struct bench_product_task {
-  const bench_product *products;
-  int32_t blas;          /* 1: cblas_sgemm of the first BLAS library that is found */
-  const char *blas_core; /* kernels of OpenBLAS, by its name for a processor; NULL: those that it chooses */
-  const char *device;
+  bench_product products[BENCH_MOST_PRODUCTS];
+  int32_t blas;               /* 1: cblas_sgemm of the first BLAS library that is found */
+  char blas_core[BENCH_NAME]; /* kernels of OpenBLAS, by its name for a processor; "": those that it chooses */
+  char device[BENCH_NAME];
   tsr_dtype precision;  /* of b on the device */
   int32_t threads;      /* 0: the default */
   int64_t stream_bytes; /* that all b of a stream take together */
@@ -222,8 +240,7 @@ typedef struct bench_product_sample {
   char name[128]; /* of the device or library */
 } bench_product_sample;
 
-/* A bench_body; the task is a bench_product_task. */
-int bench_product_body(const void *task, int channel);
+int bench_product_body(const void *task);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Operators (bench_op.c)
@@ -268,11 +285,11 @@ void bench_print_operators(FILE *out);
 const bench_op_info *bench_op_describe(int32_t index);
 
 typedef struct bench_op_task {
-  const bench_op_case *cases;
-  const char *device;  /* NULL: the default */
-  const char *variant; /* variant of kernels to take wherever it can be had; NULL: as the device decides */
-  int32_t threads;     /* 0: the default */
-  int32_t dry;         /* 1: programs are compiled, not run */
+  bench_op_case cases[BENCH_CASES];
+  char device[BENCH_NAME];  /* "": the default */
+  char variant[BENCH_NAME]; /* variant of kernels to take wherever it can be had; "": as the device decides */
+  int32_t threads;          /* 0: the default */
+  int32_t dry;              /* 1: programs are compiled, not run */
 } bench_op_task;
 
 /* Requests: BENCH_OPS * what + the case's index; of a roofline the precision instead. */
@@ -304,8 +321,7 @@ typedef struct bench_op_sample {
   bench_device_text device;
 } bench_op_sample;
 
-/* A bench_body; the task is a bench_op_task. */
-int bench_op_body(const void *task, int channel);
+int bench_op_body(const void *task);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * The program itself as a process (bench_command.c)
@@ -333,6 +349,13 @@ void bench_add_words(bench_command *command, const char *option, const char *val
  * shown. Returns its exit code. */
 int bench_run(const bench_command *command, bench_outcome *result);
 
+typedef struct bench_device_task {
+  char name[BENCH_NAME];
+  int32_t threads;
+} bench_device_task;
+
+int bench_describe_body(const void *task);
+
 /* What a device is called, found out in a process of its own; NULL: the default one. */
 int bench_describe_device(const char *name, int32_t threads, bench_device_text *text);
 
@@ -343,8 +366,12 @@ int bench_make_folder(char *path, size_t size);
  * file is there if path is not "" afterwards, on errors too. */
 int bench_first_line(const char *file, char *path, size_t size, int64_t *sentences);
 
-/* A bench_body that reads memory (bench_memory.c); the task is an int64_t, the bytes read at a time. A request is the
- * number of threads, the reply a double: the seconds, or a negative number if there were no threads to be had. */
-int bench_memory_body(const void *task, int channel);
+typedef struct bench_memory_task {
+  int64_t bytes; /* read at a time */
+} bench_memory_task;
+
+/* Reads memory (memory.c). A request is the number of threads, the reply a double: the seconds, or a negative number if
+ * there were no threads to be had. */
+int bench_memory_body(const void *task);
 
 #endif

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/child.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/common/path.h"
 #include "tools/tessera/common/progress.h"
 
 void bench_add_words(bench_command *command, const char *option, const char *value)
@@ -23,24 +23,31 @@ void bench_add_words(bench_command *command, const char *option, const char *val
   }
 }
 
-/* Where the pipelines of the Vulkan backend, and what drivers keep, go. */
-static int set_cache(const char *folder)
+/* Returns 0, or an errno. */
+static int start(const bench_command *command, int output, pid_t *child)
 {
-  return folder && (setenv("XDG_CACHE_HOME", folder, 1) != 0 || setenv("MESA_SHADER_CACHE_DIR", folder, 1) != 0)
-             ? tsr_cli_no_memory()
-             : TSR_EXIT_OK;
-}
-
-/* In the new process. */
-static void become(const bench_command *command, int output)
-{
-  if (bench_set_threads(command->threads) == TSR_EXIT_OK && set_cache(command->cache) == TSR_EXIT_OK &&
-      dup2(output, STDOUT_FILENO) >= 0) {
-    close(output);
-    path_execute_again(command->words);
-    tsr_cli_error("bench: the program cannot be started again: %s", strerror(errno));
+  /* Where the pipelines of the Vulkan backend, and what drivers keep, go. */
+  const char *const caches[] = {"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR"};
+  enum { CACHES = sizeof caches / sizeof caches[0] };
+  const char *variables[2 * (CACHES + 1) + 1];
+  char threads[BENCH_NUMBER];
+  int n = 0;
+  for (int i = 0; i < CACHES && command->cache; i++) {
+    variables[n++] = caches[i];
+    variables[n++] = command->cache;
   }
-  _exit(TSR_EXIT_INTERNAL);
+  if (command->threads > 0) {
+    snprintf(threads, sizeof threads, "%d", (int)command->threads);
+    variables[n++] = BENCH_THREADS_VARIABLE;
+    variables[n++] = threads;
+  }
+  variables[n] = NULL;
+  const child_setup setup = {.words = command->words,
+                             .variables = variables,
+                             .input = STDIN_FILENO,
+                             .output = output,
+                             .errors = STDERR_FILENO};
+  return child_start(&setup, child);
 }
 
 /* Reads to the end; *first is when the first line had ended. Returns the lines. */
@@ -62,27 +69,28 @@ int bench_run(const bench_command *command, bench_outcome *result)
 {
   int ends[2], how = 0;
   struct rusage usage;
+  pid_t pid = 0;
   *result = (bench_outcome){0};
-  if (pipe(ends) != 0) {
-    tsr_cli_error("bench: pipe: %s", strerror(errno));
+  int failed = child_pipe(ends);
+  if (failed) {
+    tsr_cli_error("bench: pipe: %s", strerror(failed));
     return TSR_EXIT_INTERNAL;
   }
   fflush(NULL);
-  double start = tsr_cli_seconds(), first = start;
-  pid_t pid = fork();
-  if (pid == 0) {
-    close(ends[0]);
-    become(command, ends[1]);
-  }
+  double begin = tsr_cli_seconds(), first = begin;
+  failed = start(command, ends[1], &pid);
   close(ends[1]);
-  int64_t lines = pid > 0 ? read_lines(ends[0], &first) : 0;
+  int64_t lines = failed ? 0 : read_lines(ends[0], &first);
   close(ends[0]);
-  if (pid < 0 || wait4(pid, &how, 0, &usage) < 0) {
-    tsr_cli_error("bench: a process could not be run: %s", strerror(errno));
-    return TSR_EXIT_MEMORY;
+  if (!failed && wait4(pid, &how, 0, &usage) < 0) {
+    failed = errno;
   }
-  *result = (bench_outcome){.whole = tsr_cli_seconds() - start,
-                            .first = first - start,
+  if (failed) {
+    tsr_cli_error("bench: the program cannot be started again: %s", strerror(failed));
+    return TSR_EXIT_INTERNAL;
+  }
+  *result = (bench_outcome){.whole = tsr_cli_seconds() - begin,
+                            .first = first - begin,
                             .lines = lines,
                             .peak_memory = (int64_t)usage.ru_maxrss * 1024};
   if (!WIFEXITED(how)) {

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
 #include "tools/tessera/options/options.h"
 
 void bench_choose_device(tsr_names *devices)
@@ -20,16 +20,16 @@ void bench_choose_device(tsr_names *devices)
   }
 }
 
-int bench_set_threads(int32_t threads)
+static int set_threads(int32_t threads)
 {
-  char text[16];
+  char text[BENCH_NUMBER];
   snprintf(text, sizeof text, "%d", (int)threads);
-  return threads == 0 || setenv("TESSERA_THREADS", text, 1) == 0 ? TSR_EXIT_OK : tsr_cli_no_memory();
+  return threads == 0 || setenv(BENCH_THREADS_VARIABLE, text, 1) == 0 ? TSR_EXIT_OK : tsr_cli_no_memory();
 }
 
 int bench_open_device(int32_t threads, const char *name, tsr_runtime **runtime, tsr_device **device)
 {
-  int code = bench_set_threads(threads);
+  int code = set_threads(threads);
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_runtime(runtime);
   }
@@ -44,25 +44,19 @@ void bench_describe(const tsr_device *device, bench_device_text *text)
   snprintf(text->driver, sizeof text->driver, "%s", properties->driver);
 }
 
-typedef struct device_task {
-  const char *name;
-  int32_t threads;
-} device_task;
-
-/* A bench_body. */
-static int describe_body(const void *task, int channel)
+int bench_describe_body(const void *task)
 {
-  const device_task *wanted = task;
+  const bench_device_task *wanted = task;
   bench_device_text text = {0};
   tsr_runtime *runtime = NULL;
   tsr_device *device = NULL;
   int32_t request;
-  int code = bench_open_device(wanted->threads, wanted->name, &runtime, &device);
+  int code = bench_open_device(wanted->threads, bench_given(wanted->name), &runtime, &device);
   if (code == TSR_EXIT_OK) {
     bench_describe(device, &text);
   }
-  if (code == TSR_EXIT_OK && bench_next(channel, &request)) {
-    bench_reply(channel, &text, sizeof text);
+  if (code == TSR_EXIT_OK && bench_next(&request)) {
+    bench_reply(&text, sizeof text);
   }
   tsr_device_close(device);
   tsr_runtime_destroy(runtime);
@@ -71,13 +65,14 @@ static int describe_body(const void *task, int channel)
 
 int bench_describe_device(const char *name, int32_t threads, bench_device_text *text)
 {
-  device_task task = {.name = name, .threads = threads};
+  bench_device_task task = {.threads = threads};
   bench_crew crew;
+  snprintf(task.name, sizeof task.name, "%s", name ? name : "");
   int code = bench_crew_init(&crew, 1);
   if (code != TSR_EXIT_OK) {
     return code;
   }
-  code = bench_crew_start(&crew, describe_body, &task);
+  code = bench_crew_start(&crew, BENCH_DESCRIBE, &task);
   if (code == TSR_EXIT_OK) {
     code = bench_crew_ask(&crew, 0, 0, text, sizeof *text);
   }
@@ -85,24 +80,14 @@ int bench_describe_device(const char *name, int32_t threads, bench_device_text *
   return code;
 }
 
-char *bench_date(char *text)
-{
-  time_t now = time(NULL);
-  struct tm utc;
-  if (!gmtime_r(&now, &utc) || strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
-    text[0] = '\0';
-  }
-  return text;
-}
-
 json_t *bench_device_json(json_t *root, const bench_device_text *text)
 {
-  char date[32];
+  char date[TSR_DATE_ROOM];
   if (root) {
     json_object_set_new(root, "device", json_string(text->device));
     json_object_set_new(root, "device_name", tsr_cli_json_text(text->name, strlen(text->name)));
     json_object_set_new(root, "driver", tsr_cli_json_text(text->driver, strlen(text->driver)));
-    json_object_set_new(root, "date", json_string(bench_date(date)));
+    json_object_set_new(root, "date", json_string(tsr_cli_date(date)));
   }
   return root;
 }

@@ -11,16 +11,18 @@
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 
 const char bench_missing_file[] = "--model FOLDER and one file of sentences are needed";
 
 /* What mkstemp and mkdtemp want; 0, with errno, where it does not fit. */
 static int name_temporary(char *path, size_t size)
 {
-  const char *parent = getenv("TMPDIR");
-  int length = snprintf(path, size, "%s/tessera-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
-  errno = ENAMETOOLONG;
-  return length < (int)size;
+  char *found = path_in_temporary("tessera-bench-XXXXXX");
+  int length = found ? snprintf(path, size, "%s", found) : 0;
+  errno = found ? ENAMETOOLONG : ENOMEM;
+  free(found);
+  return length > 0 && length < (int)size;
 }
 
 int bench_make_folder(char *path, size_t size)

@@ -12,11 +12,12 @@
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
 
-enum { MAX_PRODUCTS = 32, MAX_SIDES = 64 };
+enum { MAX_SIDES = 64 };
 
 static const char default_products[] =
     "512x512x512n,800x2048x512n,800x37000x512,32x2048x512,1x2048x512,1x2048x512s,1x37000x512s";
@@ -27,7 +28,7 @@ typedef struct request {
   int no_blas;
   tsr_integers precisions;
   tsr_integers threads;
-  bench_product products[MAX_PRODUCTS];
+  bench_product products[BENCH_MOST_PRODUCTS];
   int32_t n_products;
   tsr_names product_names;
   int32_t megabytes; /* 0: chosen */
@@ -45,7 +46,7 @@ typedef struct side {
 
 typedef struct session {
   const request *options;
-  int64_t bytes;                             /* read at a time */
+  bench_memory_task reading;
   double rates[TSR_INTEGERS][BENCH_REPEATS]; /* bytes read per second, of each number of threads */
   bench_summary bandwidth[TSR_INTEGERS];     /* of the rates measured last */
   bench_crew memory;
@@ -81,8 +82,8 @@ static int parse_product(const char *text, bench_product *p)
 static int parse_products(request *options)
 {
   const tsr_names *names = &options->product_names;
-  if (names->n > MAX_PRODUCTS) {
-    return tsr_cli_usage("bench", "--product: more than %d", (int)MAX_PRODUCTS);
+  if (names->n > BENCH_MOST_PRODUCTS) {
+    return tsr_cli_usage("bench", "--product: more than %d", (int)BENCH_MOST_PRODUCTS);
   }
   int code = TSR_EXIT_OK;
   for (int32_t i = 0; i < names->n && code == TSR_EXIT_OK; i++) {
@@ -115,7 +116,7 @@ static int measure_bandwidth(session *s, int32_t r)
     double seconds = 0.0;
     code = bench_crew_ask(&s->memory, 0, s->options->threads.values[t], &seconds, sizeof seconds);
     if (r >= 0) {
-      s->rates[t][r] = seconds > 0.0 ? (double)s->bytes / seconds : 0.0;
+      s->rates[t][r] = seconds > 0.0 ? (double)s->reading.bytes / seconds : 0.0;
     }
   }
   return code;
@@ -133,7 +134,7 @@ static int start_memory(session *s)
 {
   int code = bench_crew_init(&s->memory, 1);
   if (code == TSR_EXIT_OK) {
-    code = bench_crew_start(&s->memory, bench_memory_body, &s->bytes);
+    code = bench_crew_start(&s->memory, BENCH_MEMORY, &s->reading);
   }
   for (int32_t r = -1; r < s->options->repeat && code == TSR_EXIT_OK; r++) {
     code = measure_bandwidth(s, r);
@@ -173,12 +174,17 @@ static void read_flags(char *flags, size_t size)
   }
 }
 
+static void name_core(bench_product_task *task, int32_t core)
+{
+  snprintf(task->blas_core, sizeof task->blas_core, "%s", cores[core].core ? cores[core].core : "");
+}
+
 /* Asks OpenBLAS for each kind of kernels that the processor can execute, and takes the fastest; its own choice, if that
  * is within 5 % of it. */
 static int choose_blas_core(session *s)
 {
   static const bench_product product = {.batch = 1, .m = 512, .n = 512, .k = 512};
-  bench_product_task tasks[CORES];
+  bench_product_task task;
   double seconds[CORES];
   char flags[8192];
   int32_t best = 0;
@@ -190,13 +196,14 @@ static int choose_blas_core(session *s)
   read_flags(flags, sizeof flags);
   for (int32_t i = 0; i < CORES && code == TSR_EXIT_OK; i++) {
     bench_product_sample sample;
-    tasks[i] = (bench_product_task){.products = &product, .blas = 1, .blas_core = cores[i].core, .threads = 1};
+    task = (bench_product_task){.products = {product}, .blas = 1, .threads = 1};
+    name_core(&task, i);
     seconds[i] = INFINITY;
     if (i > 0 && !strstr(flags, cores[i].flag)) {
       continue;
     }
     int32_t process = crew.n;
-    code = bench_crew_start(&crew, bench_product_body, &tasks[i]);
+    code = bench_crew_start(&crew, BENCH_PRODUCT, &task);
     int32_t requests[] = {BENCH_PREPARE, BENCH_MULTIPLY, BENCH_MULTIPLY, BENCH_MULTIPLY};
     for (size_t r = 0; r < sizeof requests / sizeof requests[0] && code == TSR_EXIT_OK; r++) {
       code = bench_crew_ask(&crew, process, requests[r] * BENCH_PRODUCTS, &sample, sizeof sample);
@@ -206,7 +213,7 @@ static int choose_blas_core(session *s)
   }
   bench_crew_finish(&crew);
   for (int32_t i = 0; i < s->n; i++) {
-    s->sides[i].task.blas_core = cores[best].core;
+    name_core(&s->sides[i].task, best);
   }
   if (code == TSR_EXIT_OK && best > 0) {
     tsr_cli_warning("OpenBLAS chooses kernels that reach %.0f %% of those for %s, which OPENBLAS_CORETYPE=%s makes it "
@@ -261,10 +268,11 @@ static int make_sides(session *s)
   for (int32_t t = 0; t < options->threads.n; t++) {
     for (int32_t i = options->no_blas; i <= options->devices.n * options->precisions.n; i++) {
       bench_product_task *task = &s->sides[s->n++].task;
-      *task =
-          (bench_product_task){.products = options->products, .blas = i == 0, .threads = options->threads.values[t]};
+      *task = (bench_product_task){.blas = i == 0, .threads = options->threads.values[t]};
+      memcpy(task->products, options->products, sizeof task->products);
       if (i > 0) {
-        task->device = options->devices.values[(i - 1) / options->precisions.n];
+        const char *device = options->devices.values[(i - 1) / options->precisions.n];
+        snprintf(task->device, sizeof task->device, "%s", device ? device : "");
         task->precision = options->precisions.values[(i - 1) % options->precisions.n];
       }
     }
@@ -277,12 +285,12 @@ static void choose_memory(session *s)
 {
   int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   int64_t most = memory / 3 / (s->n + 1);
-  s->bytes = s->options->megabytes ? (int64_t)s->options->megabytes << 20 : (int64_t)1 << 30;
-  if (!s->options->megabytes && s->bytes > most) {
-    s->bytes = most;
+  s->reading.bytes = s->options->megabytes ? (int64_t)s->options->megabytes << 20 : (int64_t)1 << 30;
+  if (!s->options->megabytes && s->reading.bytes > most) {
+    s->reading.bytes = most;
   }
   for (int32_t i = 0; i < s->n; i++) {
-    s->sides[i].task.stream_bytes = s->bytes;
+    s->sides[i].task.stream_bytes = s->reading.bytes;
   }
 }
 
@@ -335,7 +343,7 @@ static void percent_cell(tsr_cli_table *table, double part)
 
 static int tell_product(session *s, const bench_product *p)
 {
-  char text[64], date[32];
+  char text[64], date[TSR_DATE_ROOM];
   int code = TSR_EXIT_OK;
   product_name(p, text, sizeof text);
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
@@ -350,7 +358,7 @@ static int tell_product(session *s, const bench_product *p)
                     "precision", precision, "threads", (int)one->task.threads, "seconds", one->median, "us",
                     bench_summary_json(&seconds, 1e6), "gflops", 1e-9 * f.flops, "gb_per_second", 1e-9 * f.bytes,
                     "of_blas", f.of_blas > 0.0 ? json_real(f.of_blas) : json_null(), "of_memory",
-                    f.of_memory > 0.0 ? json_real(f.of_memory) : json_null(), "date", bench_date(date)),
+                    f.of_memory > 0.0 ? json_real(f.of_memory) : json_null(), "date", tsr_cli_date(date)),
           JSON_REAL_PRECISION(6));
       continue;
     }
@@ -382,9 +390,9 @@ static int tell_machine(const session *s)
   char text[3][32];
   int64_t cache = largest_cache(), memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   int code = TSR_EXIT_OK;
-  if (cache > 0 && s->bytes < 3 * cache) {
+  if (cache > 0 && s->reading.bytes < 3 * cache) {
     tsr_cli_warning("the last cache is %s: reading %s over and over may be reading from it; see --memory",
-                    tsr_cli_bytes((uint64_t)cache, text[0]), tsr_cli_bytes((uint64_t)s->bytes, text[1]));
+                    tsr_cli_bytes((uint64_t)cache, text[0]), tsr_cli_bytes((uint64_t)s->reading.bytes, text[1]));
   }
   if (!s->options->as_json) {
     printf("%d processors, last cache %s, memory %s\n", (int)sysconf(_SC_NPROCESSORS_ONLN),
@@ -393,13 +401,13 @@ static int tell_machine(const session *s)
   for (int32_t t = 0; t < s->options->threads.n && code == TSR_EXIT_OK; t++) {
     int threads = (int)s->options->threads.values[t];
     if (s->options->as_json) {
-      code = tsr_cli_json_print(json_pack("{s:I, s:i, s:f, s:f}", "memory_read", (json_int_t)s->bytes, "threads",
-                                          threads, "gb_per_second", 1e-9 * s->bandwidth[t].median, "best",
+      code = tsr_cli_json_print(json_pack("{s:I, s:i, s:f, s:f}", "memory_read", (json_int_t)s->reading.bytes,
+                                          "threads", threads, "gb_per_second", 1e-9 * s->bandwidth[t].median, "best",
                                           1e-9 * s->bandwidth[t].most),
                                 JSON_REAL_PRECISION(6));
     } else {
-      printf("reading %s, %d thread%s: %.1f GB/s, %.1f at best\n", tsr_cli_bytes((uint64_t)s->bytes, text[2]), threads,
-             threads == 1 ? "" : "s", 1e-9 * s->bandwidth[t].median, 1e-9 * s->bandwidth[t].most);
+      printf("reading %s, %d thread%s: %.1f GB/s, %.1f at best\n", tsr_cli_bytes((uint64_t)s->reading.bytes, text[2]),
+             threads, threads == 1 ? "" : "s", 1e-9 * s->bandwidth[t].median, 1e-9 * s->bandwidth[t].most);
     }
   }
   return code;
@@ -417,7 +425,7 @@ static int measure_products(session *s)
   }
   tsr_cli_table_begin(&s->table, columns, COLUMNS, 0x1f2);
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
-    code = bench_crew_start(&s->crew, bench_product_body, &s->sides[i].task);
+    code = bench_crew_start(&s->crew, BENCH_PRODUCT, &s->sides[i].task);
   }
   for (int32_t p = 0; p < options->n_products && s->n > 0 && code == TSR_EXIT_OK; p++) {
     code = measure_product(s, p);

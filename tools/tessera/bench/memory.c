@@ -80,24 +80,26 @@ static double read_words(const uint64_t *words, size_t n, int32_t threads)
   return seconds;
 }
 
-int bench_memory_body(const void *task, int channel)
+int bench_memory_body(const void *task)
 {
-  size_t n = (size_t)(*(const int64_t *)task) / sizeof(uint64_t);
-  void *memory = NULL;
-  if (posix_memalign(&memory, PAGE_SIZE, (n + AHEAD + LINE) * sizeof(uint64_t)) != 0) {
+  const bench_memory_task *wanted = task;
+  size_t n = (size_t)wanted->bytes / sizeof(uint64_t), size = (n + AHEAD + LINE) * sizeof(uint64_t) + PAGE_SIZE;
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
     return tsr_cli_no_memory();
   }
 #if defined(MADV_HUGEPAGE)
-  madvise(memory, n * sizeof(uint64_t), MADV_HUGEPAGE); /* a hint: without it the reading is slower, not wrong */
+  madvise(memory, size, MADV_HUGEPAGE); /* a hint: without it the reading is slower, not wrong */
 #endif
-  uint64_t *words = memory;
+  /* From the first large page on. */
+  uint64_t *words = (uint64_t *)(((uintptr_t)memory + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE);
   for (size_t i = 0; i < n; i++) {
     words[i] = 1;
   }
-  for (int32_t threads; bench_next(channel, &threads);) {
+  for (int32_t threads; bench_next(&threads);) {
     double seconds = read_words(words, n, threads);
-    bench_reply(channel, &seconds, sizeof seconds);
+    bench_reply(&seconds, sizeof seconds);
   }
-  free(memory);
+  munmap(memory, size);
   return TSR_EXIT_OK;
 }

@@ -36,7 +36,7 @@ static int session_open(session *s)
   const bench_model_task *task = s->task;
   int code = tsr_cli_fail_input(tsr_model_open(task->folder, &s->model));
   if (code == TSR_EXIT_OK) {
-    code = bench_open_device(task->threads, task->device, &s->runtime, &s->device);
+    code = bench_open_device(task->threads, bench_given(task->device), &s->runtime, &s->device);
   }
   if (code == TSR_EXIT_OK) {
     tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = task->precision,
@@ -257,26 +257,26 @@ static int measure_profile(const session *s, bench_model_profile *profile)
   return tsr_cli_fail(status);
 }
 
-int bench_model_body(const void *task, int channel)
+int bench_model_body(const void *task)
 {
   session s = {.task = task};
   int code = session_open(&s);
   if (code == TSR_EXIT_OK) {
     code = prepare(&s);
   }
-  for (int32_t request; code == TSR_EXIT_OK && bench_next(channel, &request);) {
+  for (int32_t request; code == TSR_EXIT_OK && bench_next(&request);) {
     if (request == BENCH_PROFILE) {
       bench_model_profile profile;
       code = measure_profile(&s, &profile);
       if (code == TSR_EXIT_OK) {
-        bench_reply(channel, &profile, sizeof profile);
+        bench_reply(&profile, sizeof profile);
       }
       continue;
     }
     bench_model_sample sample;
     code = measure(&s, &sample);
     if (code == TSR_EXIT_OK) {
-      bench_reply(channel, &sample, sizeof sample);
+      bench_reply(&sample, sizeof sample);
     }
   }
   session_finish(&s);

@@ -538,14 +538,14 @@ static int force_variant(session *s)
 
 static int open_device(session *s)
 {
-  int code = bench_open_device(s->task->threads, s->task->device, &s->runtime, &s->device);
+  int code = bench_open_device(s->task->threads, bench_given(s->task->device), &s->runtime, &s->device);
   if (code == TSR_EXIT_OK) {
     bench_describe(s->device, &s->sample.device);
   }
-  return code == TSR_EXIT_OK && s->task->variant ? force_variant(s) : code;
+  return code == TSR_EXIT_OK && s->task->variant[0] ? force_variant(s) : code;
 }
 
-int bench_op_body(const void *task, int channel)
+int bench_op_body(const void *task)
 {
   session *s = calloc(1, sizeof *s);
   if (!s) {
@@ -553,10 +553,10 @@ int bench_op_body(const void *task, int channel)
   }
   s->task = task;
   int code = open_device(s);
-  for (int32_t request; code == TSR_EXIT_OK && bench_next(channel, &request);) {
+  for (int32_t request; code == TSR_EXIT_OK && bench_next(&request);) {
     code = tsr_cli_fail(answer(s, request));
     if (code == TSR_EXIT_OK) {
-      bench_reply(channel, &s->sample, sizeof s->sample);
+      bench_reply(&s->sample, sizeof s->sample);
     }
   }
   release(s);

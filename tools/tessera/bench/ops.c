@@ -166,7 +166,7 @@ static int print_json(const session *s, side *one, const char *what, const char 
                                 "of_product", share_json(f.of_product), "of_copy", share_json(f.of_copy));
     json_object_update_new(root, numbers);
   }
-  if (root && one->task.variant) {
+  if (root && one->task.variant[0]) {
     json_object_set_new(root, "variant", json_string(one->task.variant));
   }
   if (root && last->supported && last->variant[0]) {
@@ -391,12 +391,13 @@ static int measure_all(session *s)
   }
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     side *one = &s->sides[i];
-    one->task = (bench_op_task){.cases = s->cases.cases,
-                                .device = options->devices.values[i / options->variants.n],
-                                .variant = options->variants.values[i % options->variants.n],
-                                .threads = options->threads,
-                                .dry = options->dry};
-    code = bench_crew_start(&s->crew, bench_op_body, &one->task);
+    const char *device = options->devices.values[i / options->variants.n];
+    const char *variant = options->variants.values[i % options->variants.n];
+    one->task = (bench_op_task){.threads = options->threads, .dry = options->dry};
+    memcpy(one->task.cases, s->cases.cases, sizeof one->task.cases);
+    snprintf(one->task.device, sizeof one->task.device, "%s", device ? device : "");
+    snprintf(one->task.variant, sizeof one->task.variant, "%s", variant ? variant : "");
+    code = bench_crew_start(&s->crew, BENCH_OP, &one->task);
   }
   if (code == TSR_EXIT_OK && !options->no_roofline && !options->dry) {
     code = measure_rooflines(s);

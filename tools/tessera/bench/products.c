@@ -83,7 +83,7 @@ static void name_blas(session *s, const char *file)
 static int open_blas(session *s)
 {
   static const char *const files[] = {"libopenblas.so.0", "libblas.so.3"};
-  int code = set_blas_environment(s->task->threads, s->task->blas_core);
+  int code = set_blas_environment(s->task->threads, bench_given(s->task->blas_core));
   for (size_t i = 0; i < sizeof files / sizeof files[0] && !s->sgemm && code == TSR_EXIT_OK; i++) {
     s->library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
     if (s->library) {
@@ -144,7 +144,7 @@ static void run_blas(const session *s, const bench_product *p)
 
 static int open_device(session *s)
 {
-  int code = bench_open_device(s->task->threads, s->task->device, &s->runtime, &s->device);
+  int code = bench_open_device(s->task->threads, bench_given(s->task->device), &s->runtime, &s->device);
   if (code == TSR_EXIT_OK) {
     snprintf(s->name, sizeof s->name, "%s", tsr_device_name(s->device));
   }
@@ -323,15 +323,15 @@ static int answer(session *s, int32_t request, bench_product_sample *sample)
   return code;
 }
 
-int bench_product_body(const void *task, int channel)
+int bench_product_body(const void *task)
 {
   session s = {.task = task};
   int code = s.task->blas ? open_blas(&s) : open_device(&s);
-  for (int32_t request; code == TSR_EXIT_OK && bench_next(channel, &request);) {
+  for (int32_t request; code == TSR_EXIT_OK && bench_next(&request);) {
     bench_product_sample sample;
     code = answer(&s, request, &sample);
     if (code == TSR_EXIT_OK) {
-      bench_reply(channel, &sample, sizeof sample);
+      bench_reply(&sample, sizeof sample);
     }
   }
   release(&s);

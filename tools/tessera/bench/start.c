@@ -2,10 +2,6 @@
  *
  * tessera bench start: from the start of the process to the first token, with and without what an earlier run compiled.
  */
-#define _XOPEN_SOURCE 700 /* nftw */
-
-#include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +10,7 @@
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
@@ -57,20 +54,12 @@ static int check(void *opaque)
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
-static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
-{
-  (void)about;
-  (void)kind;
-  (void)where;
-  return remove(path);
-}
-
 /* The folder that an earlier call made, with all in it, makes room for a new one. */
 static int renew_cache(session *s)
 {
-  enum { OPEN_FOLDERS = 16 };
-  if (s->cache[0] && nftw(s->cache, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0) {
-    tsr_cli_error("bench: %s: %s", s->cache, strerror(errno));
+  const int failed = s->cache[0] ? path_remove_all(s->cache) : 0;
+  if (failed) {
+    tsr_cli_error("bench: %s: %s", s->cache, strerror(failed));
     return TSR_EXIT_INPUT;
   }
   return bench_make_folder(s->cache, sizeof s->cache);
@@ -78,9 +67,8 @@ static int renew_cache(session *s)
 
 static void remove_cache(session *s)
 {
-  enum { OPEN_FOLDERS = 16 };
   if (s->cache[0]) {
-    nftw(s->cache, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
+    path_remove_all(s->cache);
   }
 }
 

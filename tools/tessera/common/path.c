@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* program_invocation_name */
-
 #include "tools/tessera/common/path.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/base/platform/paths.h"
 
 int path_exists(const char *path)
 {
@@ -42,50 +43,41 @@ int path_of_program(char *path, size_t size)
   return strchr(path, '/') != NULL;
 }
 
-enum { PATH_ROOM = 4096, MOST_WORDS = 128, WORD_BYTES = 1 << 14 };
-
-/* The words of the command line up to the program's own name: the loader, its options, the program. Returns how many;
- * 0: no loader stands in front, or the system does not tell. */
-static int words_of_loader(const char *program, char *bytes, const char **words)
+char *path_in_temporary(const char *name)
 {
-#ifdef __GLIBC__
-  const char *base = strrchr(program, '/');
-  FILE *file = base && strncmp(base, "/ld", 3) == 0 ? fopen("/proc/self/cmdline", "r") : NULL;
-  size_t size = file ? fread(bytes, 1, WORD_BYTES - 1, file) : 0;
-  int n = 0;
-  if (file) {
-    fclose(file);
-  }
-  bytes[size] = '\0';
-  for (size_t at = 0; at < size && n < MOST_WORDS; at += strlen(bytes + at) + 1) {
-    words[n++] = bytes + at;
-    if (strcmp(bytes + at, program_invocation_name) == 0) {
-      return n;
-    }
-  }
-#else
-  (void)program, (void)bytes, (void)words;
-#endif
-  return 0;
+  const char *folder = getenv(TSR_TEMPORARY_VARIABLE);
+  return path_join(folder && folder[0] ? folder : TSR_TEMPORARY, name);
 }
 
-void path_execute_again(const char *const *arguments)
+/* What lies in it, and all below. Returns 0, or an errno. */
+static int empty(const char *folder)
 {
-  static char bytes[WORD_BYTES];
-  const char *words[2 * MOST_WORDS];
-  char program[PATH_ROOM];
-  if (!path_of_program(program, sizeof program)) {
-    errno = ENOENT;
-    return;
+  DIR *entries = opendir(folder);
+  int failed = entries ? 0 : errno;
+  for (struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+      continue;
+    }
+    char *path = path_join(folder, entry->d_name);
+    const int here = path ? path_remove_all(path) : ENOMEM;
+    failed = failed ? failed : here;
+    free(path);
   }
-  int n = words_of_loader(program, bytes, words);
-  if (n == 0) {
-    execv(program, (char *const *)arguments);
-    return;
+  if (entries) {
+    closedir(entries);
   }
-  for (int i = 1; arguments[i] && n + 1 < 2 * MOST_WORDS; i++) {
-    words[n++] = arguments[i];
+  return failed;
+}
+
+int path_remove_all(const char *path)
+{
+  struct stat status;
+  if (lstat(path, &status) != 0) {
+    return errno;
   }
-  words[n] = NULL;
-  execv(program, (char *const *)words);
+  const int failed = S_ISDIR(status.st_mode) ? empty(path) : 0;
+  if (failed) {
+    return failed;
+  }
+  return (S_ISDIR(status.st_mode) ? rmdir(path) : unlink(path)) == 0 ? 0 : errno;
 }

@@ -17,9 +17,10 @@ char *path_join(const char *folder, const char *name);
  * has `size` bytes or more. */
 int path_of_program(char *path, size_t size);
 
-/* Replaces this process by the program anew. arguments: the first is its name, NULL ends them. If a dynamic loader was
- * started with the program's path (as tools/lab/with does), it is again, with the same options. Returns after a failure
- * alone, with errno. */
-void path_execute_again(const char *const *arguments);
+/* "folder/name" in the folder for temporary files, allocated; the caller frees it. NULL: memory ran out. */
+char *path_in_temporary(const char *name);
+
+/* Removes a file, or a folder with all that lies in it; follows no link. Returns 0, or an errno. */
+int path_remove_all(const char *path);
 
 #endif

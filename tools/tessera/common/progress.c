@@ -56,3 +56,13 @@ double tsr_cli_seconds(void)
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
+
+char *tsr_cli_date(char *text)
+{
+  time_t now = time(NULL);
+  struct tm utc;
+  if (!gmtime_r(&now, &utc) || strftime(text, TSR_DATE_ROOM, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
+    text[0] = '\0';
+  }
+  return text;
+}

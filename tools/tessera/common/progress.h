@@ -26,4 +26,9 @@ void tsr_cli_progress_clear(tsr_cli_progress *progress);
 /* Monotonic seconds. */
 double tsr_cli_seconds(void);
 
+enum { TSR_DATE_ROOM = 32 };
+
+/* Now, "2026-11-20T09:30:00Z"; writes into text [TSR_DATE_ROOM], and returns it. */
+char *tsr_cli_date(char *text);
+
 #endif

@@ -340,7 +340,9 @@ json_t *tsr_help_json(const tsr_command *command)
   set_text(object, "notes", command->notes);
   set_text(object, "examples", command->examples);
   for (int32_t i = 0; command->commands && command->commands[i]; i++) {
-    json_array_append_new(commands, tsr_help_json(command->commands[i]));
+    if (command->commands[i]->usage) {
+      json_array_append_new(commands, tsr_help_json(command->commands[i]));
+    }
   }
   json_object_set_new(object, "commands", commands);
   tsr_option_list_finish(&list);

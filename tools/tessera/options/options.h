@@ -115,7 +115,8 @@ struct tsr_command {
   const char *name;      /* "translate" */
   const char *summary;   /* for the list of commands; of a command in another, NULL */
   const char *component; /* where all but name and summary lies, as tsr_command_NAME; NULL: here */
-  const char *usage;     /* what follows the name in usage lines, separated by newlines */
+  const char *usage;     /* what follows the name in usage lines, separated by newlines; NULL: the program alone calls
+                            it, and no help tells of it */
   const char *intro;     /* paragraphs, separated by empty lines; see tsr_help_print */
   const tsr_option_table *options;
   const tsr_operand *operands; /* NULL: it takes none */

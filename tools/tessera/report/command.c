@@ -4,23 +4,13 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tessera/files.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
 #include "tools/tessera/report/report.h"
-
-static char *date(char *text, size_t size)
-{
-  time_t now = time(NULL);
-  struct tm utc;
-  if (!gmtime_r(&now, &utc) || strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
-    text[0] = '\0';
-  }
-  return text;
-}
 
 static int write_json(const json_t *report, const char *path)
 {
@@ -70,9 +60,9 @@ static int write_both(const report_request *request, const json_t *report)
  * in any case. */
 static int report_all(const report_request *request, report_files *files)
 {
-  char now[32];
+  char now[TSR_DATE_ROOM];
   json_t *report = json_pack("{s:i, s:s, s:s, s:o, s:f}", "format", REPORT_FORMAT, "tessera", TSR_VERSION, "date",
-                             date(now, sizeof now), "system", report_system(), "minutes", request->minutes);
+                             tsr_cli_date(now), "system", report_system(), "minutes", request->minutes);
   size_t i;
   json_t *device;
   int worst = TSR_EXIT_OK;

@@ -2,10 +2,7 @@
  *
  * The models and texts of a report: those that the command line names, or what lies at hand.
  */
-#define _XOPEN_SOURCE 700 /* nftw */
-
 #include <errno.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,8 +50,12 @@ static void take(char *path, const char *given)
 
 static int make_work(report_files *files)
 {
-  const char *parent = getenv("TMPDIR");
-  snprintf(files->work, sizeof files->work, "%s/tessera-report-XXXXXX", parent && parent[0] ? parent : "/tmp");
+  char *folder = path_in_temporary("tessera-report-XXXXXX");
+  if (!folder) {
+    return tsr_cli_no_memory();
+  }
+  snprintf(files->work, sizeof files->work, "%s", folder);
+  free(folder);
   if (!mkdtemp(files->work)) {
     tsr_cli_error("report: %s: no folder can be made there: %s", files->work, strerror(errno));
     files->work[0] = '\0';
@@ -89,19 +90,10 @@ int report_files_find(const report_request *request, report_files *files)
   return make_work(files);
 }
 
-static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
-{
-  (void)about;
-  (void)kind;
-  (void)where;
-  return remove(path);
-}
-
 void report_files_finish(report_files *files)
 {
-  enum { OPEN_FOLDERS = 16 };
   if (files->work[0]) {
-    nftw(files->work, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
+    path_remove_all(files->work);
     files->work[0] = '\0';
   }
 }

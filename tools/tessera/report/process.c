@@ -11,13 +11,11 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
+#include "core/base/platform/paths.h"
+#include "tools/tessera/common/child.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
-#include "tools/tessera/common/path.h"
 #include "tools/tessera/common/progress.h"
 
 enum { OUT, ERR, STREAMS, PIECE = 1 << 16 };
@@ -34,22 +32,53 @@ void report_words_add(report_words *words, ...)
 
 /* ---- the new process --------------------------------------------------------------------------------------------- */
 
-/* A group of its own: what it starts ends with it. It ends with this program, too. */
-static void become(const report_words *words, const char *folder, int out, int err)
+/* Returns 0, or an errno. */
+static int start(const report_words *words, const char *folder, const int *streams, pid_t *child)
 {
   const char *arguments[REPORT_WORDS + 2] = {"tessera"};
-  int nothing = open("/dev/null", O_RDONLY);
+  const char *const variables[] = {TSR_TEMPORARY_VARIABLE, folder, NULL};
   memcpy(arguments + 1, words->words, (size_t)words->n * sizeof arguments[0]);
-  setpgid(0, 0);
-#ifdef __linux__
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-#endif
-  if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
-      dup2(err, STDERR_FILENO) >= 0 && setenv("TMPDIR", folder, 1) == 0) {
-    path_execute_again(arguments);
-    tsr_cli_error("report: the program cannot be started again: %s", strerror(errno));
+  int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (nothing < 0) {
+    return errno;
   }
-  _exit(TSR_EXIT_INTERNAL);
+  const child_setup setup = {.words = arguments,
+                             .variables = variables,
+                             .input = nothing,
+                             .output = streams[OUT],
+                             .errors = streams[ERR],
+                             .is_bound = 1};
+  int failed = child_start(&setup, child);
+  close(nothing);
+  return failed;
+}
+
+/* ---- its end ----------------------------------------------------------------------------------------------------- */
+
+typedef struct process {
+  pid_t number;
+  int ended; /* 1: `how` tells how */
+  int how;
+} process;
+
+/* 1 if it has ended. options: of waitpid. */
+static int has_ended(process *one, int options)
+{
+  pid_t ended = 0;
+  do {
+    ended = one->ended ? one->number : waitpid(one->number, &one->how, options);
+  } while (ended < 0 && errno == EINTR);
+  one->ended = ended > 0;
+  return one->ended;
+}
+
+/* Of one that was killed: one that hangs in a driver is left to itself after a while. */
+static void wait_for_killed(process *one)
+{
+  enum { TRIALS = 100, PAUSE_MS = 50 };
+  for (int i = 0; !has_ended(one, WNOHANG) && i < TRIALS; i++) {
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+  }
 }
 
 /* ---- what it says ------------------------------------------------------------------------------------------------ */
@@ -82,17 +111,24 @@ static int take(stream *s)
   return 1;
 }
 
-/* Reads both to their ends. Returns 0 if the time was over before, or memory ran out. */
-static int listen_to(stream *streams, double end)
+/* Reads both to their ends, or until the process has ended and nothing comes any more: what it started may keep them
+ * open. Returns 0 if the time was over before, or memory ran out. */
+static int listen_to(stream *streams, process *one, double end)
 {
+  static const double pause = 0.2;
   while (streams[OUT].file >= 0 || streams[ERR].file >= 0) {
     struct pollfd ready[STREAMS] = {{.fd = streams[OUT].file, .events = POLLIN},
                                     {.fd = streams[ERR].file, .events = POLLIN}};
-    double left = end - tsr_cli_seconds();
-    if (left <= 0.0 || (poll(ready, STREAMS, (int)(1e3 * left) + 1) < 0 && errno != EINTR)) {
+    const double left = end - tsr_cli_seconds();
+    const int is_over = has_ended(one, WNOHANG);
+    const int n = left > 0.0 ? poll(ready, STREAMS, (int)(1e3 * (left < pause ? left : pause)) + 1) : -1;
+    if (n == 0 && is_over) {
+      return 1;
+    }
+    if (left <= 0.0 || (n < 0 && errno != EINTR)) {
       return 0;
     }
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < STREAMS && n > 0; i++) {
       if ((ready[i].revents & (POLLIN | POLLHUP | POLLERR)) && !take(&streams[i])) {
         return 0;
       }
@@ -121,88 +157,74 @@ static void keep_message(const stream *err, char *message)
   message[used] = '\0';
 }
 
-/* ---- its end ----------------------------------------------------------------------------------------------------- */
-
-/* Waits for the end of a process. One that was killed, but hangs in a driver, is left to itself after a while. Returns
- * its number; 0: it is still there. */
-static pid_t wait_for(pid_t pid, int was_killed, int *how)
-{
-  enum { TRIALS = 100, PAUSE_MS = 50 };
-  pid_t ended = 0;
-  for (int i = 0; ended == 0 && i < TRIALS; i++) {
-    do {
-      ended = waitpid(pid, how, was_killed ? WNOHANG : 0);
-    } while (ended < 0 && errno == EINTR);
-    if (ended == 0) {
-      nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
-    }
-  }
-  return ended;
-}
-
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
 static int open_pipes(int ends[STREAMS][2])
 {
-  if (pipe(ends[OUT]) != 0) {
-    return 0;
+  int failed = child_pipe(ends[OUT]);
+  if (failed) {
+    return failed;
   }
-  if (pipe(ends[ERR]) != 0) {
+  failed = child_pipe(ends[ERR]);
+  if (failed) {
     close(ends[OUT][0]);
     close(ends[OUT][1]);
-    return 0;
   }
-  for (int i = 0; i < STREAMS; i++) {
-    fcntl(ends[i][0], F_SETFD, FD_CLOEXEC);
-    fcntl(ends[i][1], F_SETFD, FD_CLOEXEC);
+  return failed;
+}
+
+static int cannot_start(int number)
+{
+  tsr_cli_error("report: a process cannot be started: %s", strerror(number));
+  return number == ENOMEM || number == EAGAIN ? TSR_EXIT_MEMORY : TSR_EXIT_INTERNAL;
+}
+
+/* What the process says and how it ends, until `end`. */
+static void follow(process *one, stream *streams, double end, report_outcome *outcome)
+{
+  if (listen_to(streams, one, end)) {
+    has_ended(one, 0);
+  } else {
+    outcome->timed_out = 1;
+    kill(-one->number, SIGKILL);
+    wait_for_killed(one);
   }
-  return 1;
+  if (one->ended && WIFEXITED(one->how) && !outcome->timed_out) {
+    outcome->code = WEXITSTATUS(one->how);
+  } else if (one->ended && WIFSIGNALED(one->how)) {
+    outcome->signal = WTERMSIG(one->how);
+  }
 }
 
 int report_process_run(const report_words *words, double seconds, const char *folder, report_outcome *outcome)
 {
-  int ends[STREAMS][2], how = 0;
-  double start = tsr_cli_seconds();
+  int ends[STREAMS][2];
+  process one = {0};
+  double begin = tsr_cli_seconds();
   *outcome = (report_outcome){.code = -1};
-  if (!open_pipes(ends)) {
-    tsr_cli_error("report: a process cannot be started: %s", strerror(errno));
-    return TSR_EXIT_INTERNAL;
+  int failed = open_pipes(ends);
+  if (failed) {
+    return cannot_start(failed);
   }
   tsr_cli_flush();
-  pid_t pid = fork();
-  if (pid == 0) {
-    become(words, folder, ends[OUT][1], ends[ERR][1]);
-  }
+  failed = start(words, folder, (const int[STREAMS]){ends[OUT][1], ends[ERR][1]}, &one.number);
   close(ends[OUT][1]);
   close(ends[ERR][1]);
   stream streams[STREAMS] = {{.file = ends[OUT][0]}, {.file = ends[ERR][0]}};
-  int heard = pid > 0 && listen_to(streams, start + seconds);
-  if (pid > 0 && !heard) {
-    outcome->timed_out = 1;
-    kill(-pid, SIGKILL);
-    kill(pid, SIGKILL); /* it may not have made its group yet */
+  if (!failed) {
+    follow(&one, streams, begin + seconds, outcome);
   }
-  pid_t ended = pid > 0 ? wait_for(pid, outcome->timed_out, &how) : -1;
   for (int i = 0; i < STREAMS; i++) {
     if (streams[i].file >= 0) {
       close(streams[i].file);
     }
   }
-  if (ended > 0 && WIFEXITED(how) && !outcome->timed_out) {
-    outcome->code = WEXITSTATUS(how);
-  } else if (ended > 0 && WIFSIGNALED(how)) {
-    outcome->signal = WTERMSIG(how);
-  }
   keep_message(&streams[ERR], outcome->message);
   outcome->out = streams[OUT].text;
   outcome->size = streams[OUT].size;
-  outcome->seconds = tsr_cli_seconds() - start;
+  outcome->seconds = tsr_cli_seconds() - begin;
   free(streams[ERR].text);
-  if (pid < 0) {
-    tsr_cli_error("report: a process cannot be started: %s", strerror(errno));
-    return TSR_EXIT_MEMORY;
-  }
-  return TSR_EXIT_OK;
+  return failed ? cannot_start(failed) : TSR_EXIT_OK;
 }
 
 void report_outcome_finish(report_outcome *outcome)
