@@ -39,13 +39,9 @@ static const tsr_command *const commands[] = {
     &tsr_command_info,
     &tsr_command_program,
     &tsr_command_plan,
-#ifndef _WIN32
     &tsr_command_bench,
-#endif
     &tsr_command_tune,
-#ifndef _WIN32
     &tsr_command_report,
-#endif
     &in_serve,
     &command_help,
     NULL,

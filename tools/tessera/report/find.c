@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "core/base/platform/paths.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/report/report.h"
@@ -69,7 +70,7 @@ static void keep_problems(json_t *report, const json_t *found)
   json_array_foreach(json_object_get(found, "problems"), i, problem)
   {
     json_array_append_new(kept, json_pack("{s:o, s:o, s:s}", "what",
-                                          report_scrub_json(report_base_name(report_text(problem, "path"))), "message",
+                                          report_scrub_json(tsr_path_name(report_text(problem, "path"))), "message",
                                           report_scrub_json(report_text(problem, "message")), "status",
                                           report_text(problem, "status")));
   }
@@ -150,6 +151,20 @@ static int check_names(const report_request *request, const json_t *devices)
   return TSR_EXIT_OK;
 }
 
+/* Where no file of the system has the processor's name, as the backend of CPUs gives it: up to the comma. */
+static void keep_processor(json_t *system, const json_t *devices)
+{
+  size_t i;
+  json_t *device;
+  json_array_foreach(devices, i, device)
+  {
+    const char *name = report_text(device, "device");
+    if (!report_text(system, "processor")[0] && strcmp(report_text(device, "backend"), "cpu") == 0) {
+      json_object_set_new(system, "processor", tsr_cli_json_text(name, strcspn(name, ",")));
+    }
+  }
+}
+
 int report_find(const report_request *request, report_files *files, json_t *report)
 {
   report_outcome outcome;
@@ -178,6 +193,7 @@ int report_find(const report_request *request, report_files *files, json_t *repo
     }
   }
   files->has_cpu = is_found("cpu", devices);
+  keep_processor(json_object_get(report, "system"), devices);
   int code = check_names(request, devices);
   json_object_set_new(report, "devices", wanted);
   json_decref(found);

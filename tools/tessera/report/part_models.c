@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/platform/paths.h"
 #include "tools/tessera/common/path.h"
 #include "tools/tessera/report/report.h"
 #include "tools/tessera/report/scrub.h"
@@ -33,7 +34,7 @@ static void find_results(const char *folder, char *results)
 static void replay(report_run *run, json_t *results, const char *folder)
 {
   char recorded[REPORT_PATH];
-  const char *name = report_base_name(folder);
+  const char *name = tsr_path_name(folder);
   report_words words = {0};
   find_results(folder, recorded);
   report_words_add(&words, "golden", folder, "--recorded", recorded, "--device", run->device, "--json", NULL);
@@ -108,7 +109,7 @@ void report_models(report_run *run, json_t *results)
     return;
   }
   if (run->files->model[0]) {
-    json_object_set_new(results, "model", report_scrub_json(report_base_name(run->files->model)));
+    json_object_set_new(results, "model", report_scrub_json(tsr_path_name(run->files->model)));
     compare(run, results);
   }
   if (run->files->recorded[0]) {
@@ -176,8 +177,8 @@ void report_bleu(report_run *run, json_t *results)
     json_decref(values);
     return;
   }
-  json_object_set_new(results, "model", report_scrub_json(report_base_name(files->model)));
-  json_object_set_new(results, "text", report_scrub_json(report_base_name(files->source)));
+  json_object_set_new(results, "model", report_scrub_json(tsr_path_name(files->model)));
+  json_object_set_new(results, "text", report_scrub_json(tsr_path_name(files->source)));
   json_object_set_new(results, "sentences", json_integer(text.n));
   for (size_t i = 0; i < PRECISIONS; i++) {
     if (i > 0 || n != TRIAL_LINES) { /* the trial was all of it otherwise */

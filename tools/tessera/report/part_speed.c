@@ -48,7 +48,7 @@ void report_start(report_run *run, json_t *results)
                    "--beam", "1", "--json", line, NULL);
   values = report_step(run, "memory", &whole, NULL);
   told = json_array_get(values, 0);
-  if (told) {
+  if (report_number(told, "peak_memory") > 0.0) { /* not every system tells of a process that has ended */
     json_object_set(results, "peak_memory", json_object_get(told, "peak_memory"));
   }
   json_decref(values);

@@ -9,6 +9,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/base/platform/paths.h"
+
 enum { NAMES = 6, NAME_ROOM = 256 };
 
 static const char path_word[] = "(path)", id_word[] = "(id)";
@@ -18,12 +20,6 @@ static const char *const usual[] = {"", "root", "user", "localhost", "nobody"};
 
 /* Files' names that may stay. */
 static const char *const endings[] = {".so", ".json", ".safetensors", ".spm", ".npz", ".yml", ".yaml", ".dll"};
-
-const char *report_base_name(const char *path)
-{
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -56,7 +52,7 @@ static int find_secrets(secret *secrets)
 {
   char host[NAME_ROOM] = "";
   const struct passwd *user = getpwuid(getuid());
-  const char *home = getenv("HOME");
+  const char *home = getenv(TSR_HOME_VARIABLE);
   int n = 0;
   gethostname(host, sizeof host - 1);
   keep_secret(secrets, &n, host, "(host)");
@@ -65,7 +61,7 @@ static int find_secrets(secret *secrets)
   keep_secret(secrets, &n, user ? user->pw_name : NULL, "(user)");
   keep_secret(secrets, &n, getenv("USER"), "(user)");
   keep_secret(secrets, &n, getenv("LOGNAME"), "(user)");
-  keep_secret(secrets, &n, home ? report_base_name(home) : NULL, "(user)");
+  keep_secret(secrets, &n, home ? tsr_path_name(home) : NULL, "(user)");
   return n;
 }
 
@@ -114,7 +110,8 @@ static int is_path(const char *token, size_t length, int after_path)
     dots += token[i] == '.' && slashes > 0;
   }
   return slashes > 0 && length > 1 &&
-         (token[0] == '/' || token[0] == '~' || token[0] == '.' || slashes > 1 || dots > 0 || after_path);
+         (token[0] == '/' || token[0] == '\\' || token[0] == '~' || token[0] == '.' || slashes > 1 || dots > 0 ||
+          after_path);
 }
 
 /* Bytes of an identifier of the form 8-4-4-4-12 hexadecimal digits, or 0. */

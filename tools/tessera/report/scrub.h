@@ -13,7 +13,4 @@ char *report_scrub(const char *text);
 /* The same as JSON. */
 json_t *report_scrub_json(const char *text);
 
-/* What stands behind the last '/' of a path. */
-const char *report_base_name(const char *path);
-
 #endif
