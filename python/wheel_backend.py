@@ -1,15 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The build backend: meson-python, and the name of what it made. The package has no extension module, so one wheel
-serves every Python 3; but it holds libraries, so it is one of this platform."""
+serves every Python 3; but it holds libraries, so it is one of this platform. On Linux with glibc the name says from
+which version of glibc on it runs, as PEP 600 has it, so that an index of packages takes it."""
 
 import base64
 import hashlib
 import pathlib
+import re
 import sysconfig
 import zipfile
 
 from mesonpy import *  # noqa: F401,F403 the hooks that stay as they are
 import mesonpy
+
+
+# Versions of libstdc++'s symbols that systems have from a version of glibc on: GLIBCXX_3.4.29 comes with GCC 11.
+_LIBSTDCXX = {17: 19, 24: 22, 27: 24, 28: 25, 31: 28, 34: 29, 35: 30, 38: 32, 39: 33}
+
+
+def _platform(archive):
+    """The wheel's platform, by what its libraries need."""
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    glibc, libstdcxx = 0, 0
+    for entry in archive.infolist():
+        data = archive.read(entry)
+        if data.startswith(b"\x7fELF"):
+            glibc = max([glibc, *(int(number) for number in re.findall(rb"GLIBC_2\.(\d+)", data))])
+            libstdcxx = max([libstdcxx, *(int(number) for number in re.findall(rb"GLIBCXX_3\.4\.(\d+)", data))])
+    fitting = [version for version, symbols in _LIBSTDCXX.items() if symbols >= libstdcxx]
+    if not platform.startswith("linux_") or glibc == 0 or not fitting:
+        return platform
+    return platform.replace("linux", f"manylinux_2_{max(glibc, min(fitting))}", 1)
 
 
 def _record(name, data):
@@ -20,8 +41,8 @@ def _record(name, data):
 def _rename(folder, name):
     """Writes the wheel again with the tag py3-none-PLATFORM."""
     distribution, version = name.split("-")[:2]
-    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    tag = f"py3-none-{platform}"
+    with zipfile.ZipFile(pathlib.Path(folder, name)) as source:
+        tag = f"py3-none-{_platform(source)}"
     renamed = f"{distribution}-{version}-{tag}.whl"
     old = pathlib.Path(folder, name)
     new = pathlib.Path(folder, renamed + ".partial")

@@ -3,6 +3,8 @@
 
 import os
 import pathlib
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -46,8 +48,25 @@ def wheel(tmp_path_factory):
     return path
 
 
-def test_name_and_files(wheel):
-    assert wheel.name.endswith("-py3-none-linux_x86_64.whl")
+def versions_needed(wheel, folder):
+    """The newest version of glibc that a library or program in the wheel needs, 34 for 2.34, as readelf tells it."""
+    newest = 0
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            data = archive.read(name)
+            if data.startswith(b"\x7fELF"):
+                (folder / "one").write_bytes(data)
+                told = subprocess.run(
+                    ["readelf", "--version-info", "--wide", folder / "one"], capture_output=True, text=True, check=True
+                )
+                newest = max([newest, *(int(number) for number in re.findall(r"Name: GLIBC_2\.(\d+)", told.stdout))])
+    return newest
+
+
+def test_name_and_files(wheel, tmp_path):
+    match = re.search(r"-(py3-none-manylinux_2_(\d+)_x86_64)\.whl$", wheel.name)
+    assert match, wheel.name
+    assert versions_needed(wheel, tmp_path) <= int(match.group(2)) <= int(platform.libc_ver()[1].split(".")[1])
     with zipfile.ZipFile(wheel) as archive:
         assert archive.testzip() is None
         names = set(archive.namelist())
@@ -60,7 +79,7 @@ def test_name_and_files(wheel):
         if pathlib.Path("/etc/debian_version").exists():
             assert licences == {name.replace("private/", "private/licences/") + ".txt" for name in private} != set()
         (metadata,) = [name for name in names if name.endswith("/WHEEL")]
-        assert b"Tag: py3-none-linux_x86_64" in archive.read(metadata)
+        assert f"Tag: {match.group(1)}\n".encode() in archive.read(metadata)
 
 
 def test_installed(wheel, tmp_path):
