@@ -91,7 +91,6 @@ static int make_task(const session *s, int32_t index, bench_model_task *task)
   const int32_t precision = index % options->precisions.n;
   index /= options->precisions.n;
   const int32_t device = index % options->devices.n;
-  const char *name = options->devices.values[device];
   *task = (bench_model_task){.what = options->what.values[index / options->devices.n],
                              .precision = options->precisions.values[precision],
                              .threads = options->threads.values[threads],
@@ -100,8 +99,8 @@ static int make_task(const session *s, int32_t index, bench_model_task *task)
                              .workers = options->workers.values[worker],
                              .source = options->source,
                              .target = options->target};
-  snprintf(task->folder, sizeof task->folder, "%s", options->model ? options->model : "");
-  snprintf(task->device, sizeof task->device, "%s", name ? name : "");
+  bench_give(task->folder, sizeof task->folder, options->model);
+  bench_give(task->device, sizeof task->device, options->devices.values[device]);
   task->sentences = options->sentences ? options->sentences : task->batch;
   if (task->what != BENCH_GENERATE) {
     task->beam = task->workers = 0;

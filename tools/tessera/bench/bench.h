@@ -78,7 +78,8 @@ int bench_crew_ask(bench_crew *crew, int32_t index, int32_t request, void *reply
 int bench_next(int32_t *request);
 void bench_reply(const void *reply, size_t size);
 
-/* Of a task: NULL for "", which stands for what is not given. */
+/* A text of a task: "" stands for what is not given, NULL. */
+void bench_give(char *text, size_t room, const char *given);
 const char *bench_given(const char *text);
 
 /* The most memory that this process ever held, in bytes. */

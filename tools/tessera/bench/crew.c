@@ -121,6 +121,10 @@ int bench_crew_start(bench_crew *crew, bench_work work, const void *task)
     failed = child_start(&setup, &pid);
     close(requests[0]);
     close(replies[1]);
+    if (failed) {
+      close(requests[1]);
+      close(replies[0]);
+    }
   }
   if (failed) {
     tsr_cli_error("bench: the program cannot be started again: %s", strerror(failed));
@@ -163,6 +167,11 @@ int bench_next(int32_t *request)
 void bench_reply(const void *reply, size_t size)
 {
   transmit(to_crew, reply, size); /* if nobody listens, bench_next tells */
+}
+
+void bench_give(char *text, size_t room, const char *given)
+{
+  snprintf(text, room, "%s", given ? given : "");
 }
 
 const char *bench_given(const char *text)

@@ -67,7 +67,7 @@ int bench_describe_device(const char *name, int32_t threads, bench_device_text *
 {
   bench_device_task task = {.threads = threads};
   bench_crew crew;
-  snprintf(task.name, sizeof task.name, "%s", name ? name : "");
+  bench_give(task.name, sizeof task.name, name);
   int code = bench_crew_init(&crew, 1);
   if (code != TSR_EXIT_OK) {
     return code;

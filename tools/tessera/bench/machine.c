@@ -176,7 +176,7 @@ static void read_flags(char *flags, size_t size)
 
 static void name_core(bench_product_task *task, int32_t core)
 {
-  snprintf(task->blas_core, sizeof task->blas_core, "%s", cores[core].core ? cores[core].core : "");
+  bench_give(task->blas_core, sizeof task->blas_core, cores[core].core);
 }
 
 /* Asks OpenBLAS for each kind of kernels that the processor can execute, and takes the fastest; its own choice, if that
@@ -271,8 +271,7 @@ static int make_sides(session *s)
       *task = (bench_product_task){.blas = i == 0, .threads = options->threads.values[t]};
       memcpy(task->products, options->products, sizeof task->products);
       if (i > 0) {
-        const char *device = options->devices.values[(i - 1) / options->precisions.n];
-        snprintf(task->device, sizeof task->device, "%s", device ? device : "");
+        bench_give(task->device, sizeof task->device, options->devices.values[(i - 1) / options->precisions.n]);
         task->precision = options->precisions.values[(i - 1) % options->precisions.n];
       }
     }

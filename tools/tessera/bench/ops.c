@@ -391,12 +391,10 @@ static int measure_all(session *s)
   }
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     side *one = &s->sides[i];
-    const char *device = options->devices.values[i / options->variants.n];
-    const char *variant = options->variants.values[i % options->variants.n];
     one->task = (bench_op_task){.threads = options->threads, .dry = options->dry};
     memcpy(one->task.cases, s->cases.cases, sizeof one->task.cases);
-    snprintf(one->task.device, sizeof one->task.device, "%s", device ? device : "");
-    snprintf(one->task.variant, sizeof one->task.variant, "%s", variant ? variant : "");
+    bench_give(one->task.device, sizeof one->task.device, options->devices.values[i / options->variants.n]);
+    bench_give(one->task.variant, sizeof one->task.variant, options->variants.values[i % options->variants.n]);
     code = bench_crew_start(&s->crew, BENCH_OP, &one->task);
   }
   if (code == TSR_EXIT_OK && !options->no_roofline && !options->dry) {
