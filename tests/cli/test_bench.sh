@@ -31,6 +31,14 @@ stdout_is_empty
 TMPDIR=$work/none bench 3 --transformer-base
 stderr_has "$work/none"
 
+# The processes that measure are a command that is for `bench` alone.
+bench 2 worker </dev/null
+stderr_has 'worker'
+bench 0 worker --help
+stdout_has 'Measures'
+bench 0 --help
+check "$last: tells of the worker" sh -c '! grep -q "bench worker" "$1"' - "$out"
+
 # Every combination, once each; only generating has a beam.
 small="--model $model --device reference --source 3 --target 2 --repeat 1"
 # shellcheck disable=SC2086

@@ -214,6 +214,7 @@ static int run_worker(void *opaque)
 
 const tsr_command bench_worker = {
     .name = BENCH_WORKER,
+    .intro = "Measures what `tessera bench`, which starts it, asks for on its standard input.",
     .parent = "bench",
     .session_size = 1,
     .run = run_worker,

@@ -241,8 +241,10 @@ int tsr_help_print(const tsr_command *command, FILE *out)
   tsr_option_list list;
   int code = tsr_option_list_make(command->options, &list);
   if (code == TSR_EXIT_OK) {
-    print_usage(out, command, "Usage:");
-    fputc('\n', out);
+    if (command->usage) {
+      print_usage(out, command, "Usage:");
+      fputc('\n', out);
+    }
     tsr_help_paragraphs(out, command->intro);
     fputc('\n', out);
     print_options(out, &list);
