@@ -70,6 +70,10 @@ test_windows()
   done
   tools/cross/wine "$root" "$there/bin/tessera.exe" check --devices cpu,vulkan:0 --share 384 >"$out/check.log" ||
     fail "check fails (see $out/check.log)"
+  rm -f "$out/report.json"
+  tools/cross/wine "$root" "$there/bin/tessera.exe" report --minutes 9 --device cpu --part start \
+    --out "$out/report.html" >"$out/report.log" || fail "report fails (see $out/report.log)"
+  [ "$(grep -c '"state": "passed"' "$out/report.json")" = 2 ] || fail "the report is not right ($out/report.json)"
   for program in translate operators; do
     PKG_CONFIG_LIBDIR="$there/lib/pkgconfig" "$triplet-gcc-posix" -std=c11 \
       "$there/share/doc/tessera/examples/$program.c" -I"$there/include" -L"$there/lib" -ltessera -lm \
@@ -117,6 +121,9 @@ Tessera $version for Windows on x86-64
 
   bin\\tessera translate --model share\\tessera\\demo-model share\\tessera\\demo-model\\sample.en
   bin\\tessera devices
+  bin\\tessera report
+
+The last one writes a page about this machine's devices, in ten minutes for each, without anything personal.
 
 A GPU needs its own driver, which brings Vulkan. share\\doc\\tessera\\docs has the pages. To compile a program against
 the library with MinGW:
