@@ -14,8 +14,8 @@ typedef struct child_setup {
   int is_bound;                 /* 1: a group of its own, which ends when this program ends */
 } child_setup;
 
-/* Returns 0, or an errno. If a dynamic loader was started with the program's path (as tools/lab/with does), it is again,
- * with the same options. */
+/* Returns 0, or an errno. If a dynamic loader was started with the program's path (as tools/lab/with does), it is
+ * started again, with the same options. */
 int child_start(const child_setup *setup, pid_t *child);
 
 /* A pipe whose ends no child gets but as a standard stream. Returns 0, or an errno. */
