@@ -98,6 +98,29 @@ stdout_has 'occupancy 8, 10 recorded'
 write_results
 table 0 update
 
+# One chip recorded anew: what is recorded of the other stays, with its digests, and what none makes any more goes.
+amd gone 4 0 >>"$results/amd-navi31.json"
+intel kept 16 0 >>"$results/intel-bmg.json"
+table 0 update
+write_results
+rm "$results"/intel-bmg.*
+amd fresh 12 0 >>"$results/amd-navi31.json"
+sed -i 's/"Subgroups per SIMD": 20/"Subgroups per SIMD": 10/' "$results/amd-navi31.json"
+table 0 update
+stdout_has '4 pipelines on 1 chips'
+check 'the chip is not recorded anew' grep -q '^matmul.tiled matmul_tiled  *10 *-$' "$record"
+check 'its new pipeline is missing' grep -q '^fresh  *12 *-$' "$record"
+check 'what was recorded of the other chip is lost' grep -q '^softmax  *16  *16$' "$record"
+check "a pipeline of the other chip's is lost" grep -q '^kept  *-  *16$' "$record"
+check 'a pipeline that none makes is still there' sh -c '! grep -q gone "$1"' - "$record"
+write_results
+intel kept 15 0 >>"$results/intel-bmg.json"
+rm "$results"/amd-navi31.*
+table 0 against
+stdout_has '2 compared on 1 chips, 0 failed'
+write_results
+table 0 update
+
 # Spills, of a pipeline that is known, and of a new one; a new one alone is told.
 write_results
 sed -i 's/"Spilled VGPRs": 0/"Spilled VGPRs": 3/' "$results/amd-navi31.json"

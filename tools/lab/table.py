@@ -322,26 +322,39 @@ def compare(record, digests, results, whole):
     return failures, notes, n_compared, n_new
 
 
+def figures(column, name, rows):
+    """(occupancy, spills) of a pipeline's specialisations, or None: it is never made there, or nothing is told."""
+    row = worst(rows) if rows else None
+    if row and row["error"]:
+        raise Fault(f"not recorded: {column} {name} does not compile: {row['error']}")
+    return (row["occupancy"], spills_of(row)) if row and row["occupancy"] is not None else None
+
+
+def cell_of(known):
+    if not known:
+        return "-"
+    occupancy, spills = known
+    return f"{occupancy}" + (f"!{spills}" if spills else "")
+
+
 def write_record(path, results, chips):
+    """The columns of results anew, the others as they are recorded."""
     missing = [f"{column} {remark}" for column, pipelines, _, remark in results if remark or not pipelines]
-    missing += [f"{column}: no result" for column in chips if column not in {r[0] for r in results}]
     if missing:
         raise Fault("not recorded: " + "; ".join(missing))
     table = {column: pipelines for column, pipelines, _, _ in results}
-    names = sorted({name for pipelines in table.values() for name in pipelines})
+    others = [column for column in chips if column not in table]
+    record, digests = read_record(path) if others else ({}, {})
+    kept = {name for name, cells in record.items() if any(column in cells for column in others)}
+    names = sorted(kept.union(*table.values()))
     lines = [["pipeline"] + chips]
     for name in names:
         cells = []
         for column in chips:
-            rows = table[column].get(name)
-            row = worst(rows) if rows else None
-            if row and row["error"]:
-                raise Fault(f"not recorded: {column} {name} does not compile: {row['error']}")
-            spills = spills_of(row) if row else 0
-            if not row or row["occupancy"] is None:
-                cells.append("-")
-            else:
-                cells.append(f"{row['occupancy']}" + (f"!{spills}" if spills else ""))
+            known = record.get(name, {}).get(column)
+            if column in table:
+                known = figures(column, name, table[column].get(name))
+            cells.append(cell_of(known))
         lines.append([name] + cells)
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     part = path + ".part"
@@ -356,6 +369,7 @@ def write_record(path, results, chips):
             file.write(" ".join(cells).rstrip() + "\n")
         for name in names:
             made = {digest(row) for pipelines in table.values() for row in pipelines.get(name, [])}
+            made |= digests.get(name, set()) if name in kept else set()
             file.write(f"+ {name}: {' '.join(sorted(made))}\n")
     os.replace(part, path)
     return len(names)
