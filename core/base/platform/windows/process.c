@@ -157,6 +157,8 @@ static int create(const wchar_t *program, wchar_t *line, wchar_t *environment, H
   start.StartupInfo.hStdInput = handles[0];
   start.StartupInfo.hStdOutput = handles[1];
   start.StartupInfo.hStdError = handles[2];
+  /* A fault ends the process, and waits for nobody at a dialog: it inherits this mode. */
+  SetErrorMode(GetErrorMode() | SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
   InitializeProcThreadAttributeList(NULL, 1, 0, &size);
   start.lpAttributeList = malloc(size);
   if (!start.lpAttributeList) {
