@@ -99,7 +99,7 @@ tree=$out/$name
 archive=$out/$name.zip
 install_needs zip unzip
 tools/cross/prepare windows
-unset CC CXX
+unset CC CXX CC_LD CXX_LD
 
 say "Building $name"
 configure build-release-windows --cross-file "$root/cross.ini" --prefix=/usr/local --libdir=lib -Dbuildtype=release \
