@@ -164,20 +164,24 @@ static int create(const wchar_t *program, wchar_t *line, wchar_t *environment, H
   if (!start.lpAttributeList) {
     return ENOMEM;
   }
-  BOOL done = InitializeProcThreadAttributeList(start.lpAttributeList, 1, 0, &size);
-  if (done) {
-    done = UpdateProcThreadAttribute(start.lpAttributeList, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handles,
-                                     STREAMS * sizeof *handles, NULL, NULL) &&
-           CreateProcessW(program, line, NULL, NULL, TRUE,
-                          CREATE_SUSPENDED | CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT, environment,
-                          NULL, &start.StartupInfo, created);
+  int failed = 0;
+  if (!InitializeProcThreadAttributeList(start.lpAttributeList, 1, 0, &size)) {
+    win_set_errno(GetLastError());
+    failed = errno;
+  } else {
+    const BOOL done = UpdateProcThreadAttribute(start.lpAttributeList, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handles,
+                                                STREAMS * sizeof *handles, NULL, NULL) &&
+                      CreateProcessW(program, line, NULL, NULL, TRUE,
+                                     CREATE_SUSPENDED | CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT,
+                                     environment, NULL, &start.StartupInfo, created);
     if (!done) {
       win_set_errno(GetLastError());
+      failed = errno;
     }
     DeleteProcThreadAttributeList(start.lpAttributeList);
   }
   free(start.lpAttributeList);
-  return done ? 0 : errno;
+  return failed;
 }
 
 /* Keeps what there is to know of it, and lets it run. Returns 0, or an errno. */
@@ -211,7 +215,7 @@ int win_spawn(pid_t *number, const char *program, const win_spawn_streams *strea
   HANDLE handles[STREAMS] = {NULL};
   PROCESS_INFORMATION created;
   wchar_t *path = win_path(program), *line = join_words(words), *block = join_environment(environment);
-  int failed = path && line && block ? copy_handles(streams, handles) : ENOMEM;
+  int failed = path && line && block ? copy_handles(streams, handles) : errno;
   if (!failed) {
     failed = create(path, line, block, handles, &created);
   }
