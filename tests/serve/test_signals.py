@@ -4,6 +4,7 @@
 
 SIGTERM, TIMES times at drawn moments: what the server has read of a request is answered whole, everything else refused.
 SIGHUP: no request is lost, though models are opened anew. TESSERA_SEED draws other moments."""
+import contextlib
 import json
 import os
 import random
@@ -176,6 +177,25 @@ class Terminated(unittest.TestCase):
             self.assertEqual((got.status, got.is_whole, got.closes), (200, True, True), got.data)
             self.assertEqual(json.loads(got.body), {"translatedText": TRANSLATION})
             self.assertEqual(server.process.wait(timeout=120), 0)
+
+    def test_requests_that_the_system_has(self):
+        """Their headers have arrived and wait to be read when the server is told to end: they are answered."""
+        data = request("/translate", {"q": SENTENCE, "source": "en", "target": "fr"})
+        for _ in range(TIMES):
+            with Server() as server, contextlib.ExitStack() as stack:
+                clients = [stack.enter_context(Client(server)) for _ in range(300)]
+                self.assertIn(clients[-1].ask(data).status, (200, 503)) # so all of them are accepted
+                server.process.send_signal(signal.SIGSTOP)
+                for one in clients:
+                    one.socket.sendall(data[:-10])
+                server.process.send_signal(signal.SIGTERM)
+                server.process.send_signal(signal.SIGCONT)
+                time.sleep(0.3)
+                for one in clients:
+                    got = one.ask(data[-10:])
+                    self.assertEqual((got.is_whole, got.closes), (True, True), got.data)
+                    self.assertIn(got.status, (200, 503))
+                self.assertEqual(server.process.wait(timeout=120), 0)
 
 
 class Reloaded(unittest.TestCase):

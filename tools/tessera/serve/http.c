@@ -112,6 +112,15 @@ const char *http_listens(const http_server *server, int *is_local)
   return server->listens;
 }
 
+enum { MOST_IDLE = 10 }; /* looks, 10 ms apart, that find a connection idle: then it ends with the server */
+
+/* 1 if the system has received what the server has not read yet. */
+static int has_unread(const connection *c)
+{
+  char first;
+  return recv(c->socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 int http_drain(http_server *server, int (*gives_up)(void *user), void *user)
 {
   atomic_store(&server->is_draining, 1);
@@ -124,10 +133,13 @@ int http_drain(http_server *server, int (*gives_up)(void *user), void *user)
     pthread_mutex_lock(&server->lock);
     for (connection *c = server->connections; c; c = c->after) {
       /* What the system has received is still read, and answered; then the connection ends. A request that is under way
-       * is left alone: that its connection is shut would look as if its client had left. */
-      if (!c->is_reading && !c->is_busy && !c->is_shut) {
+       * is left alone, even one of which nothing is read yet: that its connection is shut would look as if its client
+       * had left, and its body may come behind its headers. A request that was read and is not yet taken apart looks
+       * idle, for as long as the thread that reads it waits for a processor. */
+      if (c->is_reading || c->is_busy || has_unread(c)) {
+        c->n_idle = 0;
+      } else if (c->n_idle < MOST_IDLE && ++c->n_idle == MOST_IDLE) {
         shutdown(c->socket, SHUT_RD);
-        c->is_shut = 1;
       }
     }
     pthread_mutex_unlock(&server->lock);

@@ -63,7 +63,7 @@ typedef struct connection {
   double since;   /* when what it does began */
   int is_reading; /* 1: a request comes; 0: it is idle, or waits for an answer or sends it (is_busy) */
   int is_busy;
-  int is_shut; /* nothing more is read of it */
+  int n_idle; /* how often in a row the end of the server found it idle */
 } connection;
 
 struct http_server {
