@@ -1,19 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the package declares of the library: tessera/_declarations.py, from the public headers.
+"""Writes what the package knows of the library: tessera/_declarations.py, from the public headers.
 
     declarations.py            writes the file
     declarations.py --check    compares it with the headers; exit code 1 if it differs
 
 The functions and numbers are those that the package's sources take from the library (lib.tsr_NAME, lib.TSR_NAME); with
-them come the types that they name. CC is the compiler that reads the headers."""
+them come the types that they name. CC is the compiler that reads the headers.
 
+The file has cffi's tables, and not C: cffi would parse C when a type is first used, and an exception in the middle of
+that, such as the one of Control-C, leaves its parser broken for all that comes later."""
+
+import ast
+import contextlib
+import io
 import os
 import pathlib
+import pprint
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
+import textwrap
+
+import cffi
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 PACKAGE = FOLDER / "tessera"
@@ -136,17 +147,36 @@ def declarations():
 
 
 def made():
+    """The file's text: what cffi writes, in lines that can be read."""
+    builder = cffi.FFI()
+    builder.set_source("tessera._declarations", None)
+    builder.cdef(declarations())
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "tables.py"
+        with contextlib.redirect_stdout(io.StringIO()):
+            builder.emit_python_code(str(path))
+        call = ast.parse(path.read_text(encoding="utf-8")).body[-1].value
+    tables = ""
+    for table in call.keywords:
+        text = pprint.pformat(ast.literal_eval(table.value), width=112 - len(table.arg))
+        tables += textwrap.indent(f"{table.arg}={text},\n", "    ")
     return (
         "# SPDX-License-Identifier: Apache-2.0\n"
         '"""What the package knows of the library; made by declarations.py, which a test compares with the headers."""'
-        f'\n\nDECLARATIONS = """\\\n{declarations()}"""\n'
+        "\n\nfrom typing import Any\n\nimport _cffi_backend\n\n"
+        f'ffi: Any = _cffi_backend.FFI(\n    "tessera._declarations",\n{tables})\n'
     )
+
+
+def tree(text):
+    """What a file says, however its lines are laid out."""
+    return ast.dump(ast.parse(text))
 
 
 def main():
     text = made()
     if sys.argv[1:] == ["--check"]:
-        if not MADE.exists() or MADE.read_text(encoding="utf-8") != text:
+        if not MADE.exists() or tree(MADE.read_text(encoding="utf-8")) != tree(text):
             print(f"{MADE}: the headers say otherwise; run python/declarations.py")
             return 1
         return 0

@@ -1,771 +1,1050 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the package knows of the library; made by declarations.py, which a test compares with the headers."""
 
-DECLARATIONS = """\
-enum {
-  TSR_OK = 0,
-  TSR_ERR_ARGUMENT = 1,
-  TSR_ERR_SHAPE = 2,
-  TSR_ERR_DTYPE = 3,
-  TSR_ERR_UNSUPPORTED = 4,
-  TSR_ERR_OUT_OF_MEMORY = 5,
-  TSR_ERR_DEVICE_MEMORY = 6,
-  TSR_ERR_DEVICE_LOST = 7,
-  TSR_ERR_NO_DEVICE = 8,
-  TSR_ERR_IO = 9,
-  TSR_ERR_FORMAT = 10,
-  TSR_ERR_PLUGIN = 11,
-  TSR_ERR_INTERNAL = 12,
-  TSR_ERR_NOT_FINITE = 13,
-  TSR_ERR_BUSY = 14,
-  TSR_ERR_CANCELLED = 15,
-  TSR_ERR_DEADLINE = 16,
-};
-enum {
-  TSR_F32 = 1,
-  TSR_F16 = 2,
-  TSR_BF16 = 3,
-  TSR_I8 = 4,
-  TSR_I32 = 5,
-};
-enum {
-  TSR_ACTIVATION_NONE = 0,
-  TSR_ACTIVATION_RELU = 1,
-  TSR_ACTIVATION_GELU_ERF = 2,
-  TSR_ACTIVATION_GELU_TANH = 3,
-  TSR_ACTIVATION_SILU = 4,
-};
-enum {
-  TSR_BUFFER_DEVICE = 0,
-  TSR_BUFFER_UPLOAD = 1,
-  TSR_BUFFER_READBACK = 2,
-};
-enum {
-  TSR_DEVICE_DISCRETE_GPU = 1,
-  TSR_DEVICE_INTEGRATED_GPU = 2,
-  TSR_DEVICE_CPU = 3,
-  TSR_DEVICE_VIRTUAL_GPU = 4,
-  TSR_DEVICE_SOFTWARE_GPU = 5,
-  TSR_DEVICE_REFERENCE = 6,
-};
-typedef struct tsr_device_properties {
-  uint32_t struct_size;
-  int32_t type;
-  char name[256];
-  char driver[256];
-  uint64_t features;
-  uint64_t memory;
-  uint64_t max_buffer_size;
-  uint64_t max_binding_size;
-  uint32_t buffer_alignment;
-  uint32_t max_invocations;
-  uint32_t shared_memory;
-  uint32_t subgroup_size;
-  uint32_t api_major;
-  uint32_t api_minor;
-  uint32_t concurrent_runs;
-  uint32_t rows_at_once;
-  uint32_t state_types;
-  uint64_t promised_buffer_size;
-  uint32_t runs_in_hand;
-  uint32_t reserved;
-} tsr_device_properties;
-typedef int32_t tsr_status;
-const char *tsr_error_message(void);
-typedef int32_t tsr_dtype;
-size_t tsr_dtype_size(tsr_dtype dtype);
-typedef struct tsr_shape {
-  int32_t rank;
-  int64_t extent[4];
-} tsr_shape;
-tsr_shape tsr_shape_make(int32_t rank, const int64_t *extent);
-tsr_status tsr_convert(tsr_dtype from_dtype, const void *from, tsr_dtype to_dtype, void *to, int64_t n);
-typedef struct tsr_program tsr_program;
-typedef int32_t tsr_ref;
-tsr_status tsr_program_create(tsr_program **program);
-void tsr_program_destroy(tsr_program *program);
-tsr_status tsr_program_status(const tsr_program *program);
-tsr_ref tsr_constant(tsr_program *program, const char *name, tsr_dtype dtype, tsr_shape shape);
-tsr_ref tsr_input(tsr_program *program, const char *name, tsr_dtype dtype, tsr_shape shape);
-tsr_ref tsr_state(tsr_program *program, const char *name, tsr_dtype dtype, tsr_shape shape);
-tsr_ref tsr_output(tsr_program *program, const char *name, tsr_ref x);
-tsr_ref tsr_reshape(tsr_program *program, tsr_ref x, tsr_shape shape);
-tsr_ref tsr_permute(tsr_program *program, tsr_ref x, const int32_t *order);
-tsr_ref tsr_transpose(tsr_program *program, tsr_ref x, int32_t axis_a, int32_t axis_b);
-tsr_ref tsr_slice(tsr_program *program, tsr_ref x, int32_t axis, int64_t start, int64_t count);
-tsr_ref tsr_expand(tsr_program *program, tsr_ref x, tsr_shape shape);
-int32_t tsr_program_line_count(const tsr_program *program);
-tsr_shape tsr_ref_shape(const tsr_program *program, tsr_ref x);
-tsr_dtype tsr_ref_dtype(const tsr_program *program, tsr_ref x);
-char *tsr_program_print_line(const tsr_program *program, int32_t line, char *text, size_t size);
-typedef struct tsr_line_range {
-  int32_t first;
-  int32_t last;
-} tsr_line_range;
-typedef struct tsr_gradient_options {
-  uint32_t struct_size;
-  int32_t n_recompute;
-  const tsr_line_range *recompute;
-} tsr_gradient_options;
-tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradient, const tsr_ref *parameters,
-    int32_t n, const tsr_gradient_options *options, tsr_ref *gradients);
-typedef struct tsr_corpus_files {
-  const char *source;
-  const char *target;
-  int32_t part;
-} tsr_corpus_files;
-enum {
-  TSR_BLEU_ORDER = 4,
-  TSR_CHRF_ORDER = 6,
-};
-typedef struct tsr_span {
-  const char *bytes;
-  size_t size;
-} tsr_span;
-typedef struct tsr_bleu {
-  double score;
-  double precisions[TSR_BLEU_ORDER];
-  double brevity_penalty;
-  int64_t matches[TSR_BLEU_ORDER];
-  int64_t totals[TSR_BLEU_ORDER];
-  int64_t hypothesis_length;
-  int64_t reference_length;
-} tsr_bleu;
-typedef struct tsr_chrf {
-  double score;
-  double precision;
-  double recall;
-  int64_t matches[TSR_CHRF_ORDER];
-  int64_t hypothesis[TSR_CHRF_ORDER];
-  int64_t reference[TSR_CHRF_ORDER];
-} tsr_chrf;
-enum {
-  TSR_METRIC_BLEU = 1,
-  TSR_METRIC_CHRF = 2,
-};
-typedef struct tsr_scorer tsr_scorer;
-tsr_status tsr_scorer_create(int32_t metrics, tsr_scorer **scorer);
-void tsr_scorer_destroy(tsr_scorer *scorer);
-tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, const tsr_span *references, int32_t
-    n_references);
-char *tsr_scorer_signature(const tsr_scorer *scorer, int32_t metric, char *text, size_t size);
-tsr_status tsr_scorer_bleu(const tsr_scorer *scorer, tsr_bleu *bleu);
-tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf);
-tsr_status tsr_file_replace(const char *path, const void *bytes, size_t size);
-typedef struct tsr_runtime tsr_runtime;
-typedef struct tsr_device tsr_device;
-typedef struct tsr_buffer tsr_buffer;
-typedef struct tsr_executable tsr_executable;
-typedef struct tsr_runtime_options {
-  uint32_t struct_size;
-  const char *const *plugins;
-  const char *path;
-} tsr_runtime_options;
-tsr_status tsr_runtime_create(const tsr_runtime_options *options, tsr_runtime **runtime);
-void tsr_runtime_destroy(tsr_runtime *runtime);
-typedef struct tsr_device_info {
-  char name[64];
-  const char *backend;
-  const char *description;
-  const char *path;
-  tsr_device_properties properties;
-} tsr_device_info;
-int32_t tsr_runtime_device_count(const tsr_runtime *runtime);
-tsr_status tsr_runtime_device_info_sized(const tsr_runtime *runtime, int32_t index, tsr_device_info *info, size_t
-    size);
-typedef struct tsr_problem {
-  const char *path;
-  const char *message;
-  tsr_status status;
-} tsr_problem;
-int32_t tsr_runtime_problem_count(const tsr_runtime *runtime);
-tsr_status tsr_runtime_problem_sized(const tsr_runtime *runtime, int32_t index, tsr_problem *problem, size_t size);
-tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **device);
-void tsr_device_close(tsr_device *device);
-tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t usage, tsr_buffer **buffer);
-void tsr_buffer_destroy(tsr_buffer *buffer);
-tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, const void *bytes);
-typedef struct tsr_binding {
-  tsr_ref tensor;
-  tsr_buffer *buffer;
-  int64_t offset;
-} tsr_binding;
-typedef struct tsr_compile_options {
-  uint32_t struct_size;
-  int32_t n_bindings;
-  const tsr_binding *bindings;
-  int32_t strict;
-  int32_t keep_all;
-  int32_t profile;
-  tsr_device *fallback;
-  tsr_buffer *arena;
-  tsr_buffer *const *arena_rest;
-  int32_t n_arena_rest;
-  int32_t reserved;
-} tsr_compile_options;
-tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program, const tsr_compile_options *options,
-    tsr_executable **executable);
-void tsr_executable_destroy(tsr_executable *executable);
-tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, const void *bytes, int64_t size);
-tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void *bytes, int64_t size);
-tsr_status tsr_executable_run(tsr_executable *executable);
-enum {
-  TSR_NORM_LAYER = 1,
-  TSR_NORM_RMS = 2,
-  TSR_NORM_LAYER_STD = 3,
-};
-enum {
-  TSR_NORM_POST = 1,
-  TSR_NORM_PRE = 2,
-};
-enum {
-  TSR_POSITION_NONE = 0,
-  TSR_POSITION_SINUSOID_HALVES = 1,
-  TSR_POSITION_SINUSOID_INTERLEAVED = 2,
-  TSR_POSITION_LEARNED = 3,
-  TSR_POSITION_RELATIVE = 4,
-  TSR_POSITION_SINUSOID_TENSOR2TENSOR = 5,
-  TSR_POSITION_RELATIVE_CLAMPED = 6,
-  TSR_POSITION_RELATIVE_VECTORS = 7,
-};
-typedef struct tsr_transformer_config {
-  uint32_t struct_size;
-  char family[32];
-  int32_t d_model;
-  int32_t encoder_layers;
-  int32_t decoder_layers;
-  int32_t encoder_heads;
-  int32_t decoder_heads;
-  int32_t encoder_head_size;
-  int32_t decoder_head_size;
-  int32_t encoder_d_ff;
-  int32_t decoder_d_ff;
-  int32_t source_vocabulary;
-  int32_t target_vocabulary;
-  int32_t max_positions;
-  int32_t norm;
-  int32_t norm_position;
-  int32_t final_norm;
-  int32_t embedding_norm;
-  int32_t activation;
-  int32_t gated;
-  int32_t position;
-  int32_t position_offset;
-  int32_t relative_buckets;
-  int32_t relative_distance;
-  int32_t relative_layers;
-  int32_t attention_bias;
-  int32_t feed_forward_bias;
-  int32_t logits_bias;
-  int32_t shared_embedding;
-  int32_t tied_logits;
-  float embedding_scale;
-  float attention_scale;
-  float logits_scale;
-  float epsilon;
-  int32_t pad_id;
-  int32_t bos_id;
-  int32_t eos_id;
-  int32_t unk_id;
-  int32_t decoder_start_id;
-} tsr_transformer_config;
-typedef struct tsr_model tsr_model;
-tsr_status tsr_model_open(const char *folder, tsr_model **model);
-tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **model);
-void tsr_model_close(tsr_model *model);
-const tsr_transformer_config *tsr_model_config(const tsr_model *model);
-tsr_status tsr_model_check_weights(const tsr_model *model);
-typedef struct tsr_transformer tsr_transformer;
-typedef struct tsr_transformer_options {
-  uint32_t struct_size;
-  tsr_dtype weights;
-  int32_t strict;
-  int32_t cache;
-  tsr_device *fallback;
-  int32_t workers;
-  int32_t profile;
-} tsr_transformer_options;
-tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, const tsr_transformer_options *options,
-    tsr_transformer **transformer);
-void tsr_transformer_destroy(tsr_transformer *transformer);
-enum {
-  TSR_SEARCH_TRANSFORMERS = 0,
-  TSR_SEARCH_MARIAN = 1,
-  TSR_SEARCH_CTRANSLATE2 = 2,
-};
-typedef struct tsr_token {
-  int32_t sentence;
-  int32_t hypothesis;
-  int32_t step;
-  int32_t id;
-  int32_t is_last;
-} tsr_token;
-typedef int32_t (*tsr_token_fn)(void *user, const tsr_token *token);
-typedef struct tsr_generate_options {
-  uint32_t struct_size;
-  int32_t search;
-  int32_t beam;
-  int32_t n_best;
-  int32_t scores;
-  int32_t max_length;
-  int32_t min_length;
-  float length_penalty;
-  int32_t length_kind;
-  float word_penalty;
-  float max_length_factor;
-  int32_t early_stopping;
-  float patience;
-  int32_t decoder_start_id;
-  int32_t forced_bos_id;
-  int32_t forced_eos_id;
-  int32_t n_eos;
-  int32_t n_suppressed;
-  int32_t n_begin_suppressed;
-  int32_t n_words;
-  const int32_t *eos;
-  const int32_t *suppressed;
-  const int32_t *begin_suppressed;
-  const int32_t *words;
-  int32_t no_repeat_ngram;
-  int32_t encoder_no_repeat_ngram;
-  float repetition_penalty;
-  float encoder_repetition_penalty;
-  int32_t renormalize;
-  int32_t sample;
-  float temperature;
-  int32_t top_k;
-  float top_p;
-  int32_t alternatives;
-  uint64_t seed;
-  int64_t first_sentence;
-  const int32_t *const *prefix;
-  const int32_t *prefix_lengths;
-  int32_t attention;
-  int32_t attention_layer;
-  float coverage_penalty;
-  const struct tsr_shortlist *shortlist;
-  tsr_token_fn token;
-  void *token_user;
-  int32_t partial;
-  int32_t steps_per_submit;
-  uint32_t attention_heads;
-  int32_t reserved;
-} tsr_generate_options;
-tsr_status tsr_generate_defaults(const tsr_model *model, tsr_generate_options *options);
-tsr_status tsr_generate_check(const tsr_model *model, const tsr_generate_options *options);
-typedef struct tsr_hypothesis {
-  int32_t *ids;
-  int32_t n_ids;
-  float score;
-  int32_t n_source;
-  float *attention;
-} tsr_hypothesis;
-typedef struct tsr_generation {
-  int32_t n_sentences;
-  int32_t n_best;
-  tsr_hypothesis *hypotheses;
-} tsr_generation;
-typedef void (*tsr_progress_fn)(void *user, int64_t done, int64_t total);
-tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source, const
-    int32_t *lengths, int32_t n_batch, const tsr_generate_options *options, tsr_progress_fn progress, void *user,
-    tsr_generation *generation);
-void tsr_generation_finish(tsr_generation *generation);
-typedef struct tsr_score_options {
-  uint32_t struct_size;
-  int32_t n_batch;
-  float length_penalty;
-  const int32_t *decoder_start_id;
-} tsr_score_options;
-typedef struct tsr_target_score {
-  double sum;
-  double score;
-  int32_t n_tokens;
-  float *tokens;
-} tsr_target_score;
-typedef struct tsr_scores {
-  int32_t n_sentences;
-  tsr_target_score *targets;
-} tsr_scores;
-tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source, const int32_t
-    *source_lengths, const int32_t *const *target, const int32_t *target_lengths, const tsr_score_options *options,
-    tsr_progress_fn progress, void *user, tsr_scores *scores);
-void tsr_scores_finish(tsr_scores *scores);
-enum {
-  TSR_INSPECT_HIDDEN = 1,
-  TSR_INSPECT_SELF_ATTENTION = 2,
-  TSR_INSPECT_CROSS_ATTENTION = 4,
-  TSR_INSPECT_LAYERS = 8,
-  TSR_INSPECT_NORMS = 16,
-  TSR_INSPECT_SUMS = 32,
-};
-typedef struct tsr_inspected {
-  const char *name;
-  tsr_shape shape;
-  const float *values;
-} tsr_inspected;
-typedef struct tsr_inspection {
-  int32_t n;
-  tsr_inspected *tensors;
-} tsr_inspection;
-tsr_status tsr_transformer_inspect(tsr_transformer *transformer, int32_t what, int32_t n_batch, int32_t n_source,
-    const int32_t *source, const int32_t *source_lengths, int32_t n_target, const int32_t *target, tsr_inspection
-    *inspection);
-void tsr_inspection_finish(tsr_inspection *inspection);
-const tsr_inspected *tsr_inspection_find(const tsr_inspection *inspection, const char *name);
-tsr_ref tsr_matmul(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation);
-tsr_ref tsr_matmul_reduced_precision(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t
-    activation);
-tsr_ref tsr_matmul_rounded(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref bias, float alpha, int32_t activation,
-    tsr_dtype factors);
-tsr_ref tsr_matmul_i8(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha, int32_t
-    activation);
-tsr_ref tsr_softmax(tsr_program *p, tsr_ref x, tsr_ref mask);
-tsr_ref tsr_log_softmax(tsr_program *p, tsr_ref x);
-tsr_ref tsr_layernorm(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon);
-tsr_ref tsr_layernorm_std(tsr_program *p, tsr_ref x, tsr_ref gain, tsr_ref bias, float epsilon);
-tsr_ref tsr_rmsnorm(tsr_program *p, tsr_ref x, tsr_ref gain, float epsilon);
-typedef struct tsr_masking {
-  tsr_ref additive;
-  tsr_ref lengths;
-  tsr_ref position;
-  tsr_ref relative;
-  int32_t causal;
-  int32_t bidirectional;
-  int32_t max_distance;
-  int32_t clamped;
-} tsr_masking;
-tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
-typedef struct tsr_attention_args {
-  tsr_ref q, k, v;
-  tsr_ref rows;
-  tsr_masking masking;
-  float alpha;
-  tsr_ref *weights;
-  tsr_ref seed;
-  float rate;
-  int32_t stream;
-  tsr_ref *lse;
-  int32_t reduced_precision;
-} tsr_attention_args;
-tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args);
-tsr_ref tsr_add(tsr_program *p, tsr_ref a, tsr_ref b);
-tsr_ref tsr_mul(tsr_program *p, tsr_ref a, tsr_ref b);
-tsr_ref tsr_relu(tsr_program *p, tsr_ref x);
-tsr_ref tsr_gelu(tsr_program *p, tsr_ref x, int32_t activation);
-tsr_ref tsr_silu(tsr_program *p, tsr_ref x);
-tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha);
-tsr_ref tsr_embedding_i8(tsr_program *p, tsr_ref table, tsr_ref scales, tsr_ref ids, float alpha);
-tsr_ref tsr_copy(tsr_program *p, tsr_ref x, tsr_dtype dtype);
-tsr_ref tsr_append(tsr_program *p, tsr_ref state, tsr_ref x, tsr_ref position);
-tsr_ref tsr_update(tsr_program *p, tsr_ref state, tsr_ref x);
-tsr_ref tsr_gather(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis);
-tsr_ref tsr_topk(tsr_program *p, tsr_ref x, int32_t k, tsr_ref *indices);
-tsr_ref tsr_reduce_sum(tsr_program *p, tsr_ref x, int32_t axes);
-tsr_ref tsr_concat(tsr_program *p, const tsr_ref *x, int32_t n, int32_t axis);
-tsr_ref tsr_scatter_add(tsr_program *p, tsr_ref x, tsr_ref index, int32_t axis, int64_t extent, float alpha);
-tsr_ref tsr_sum_of_squares(tsr_program *p, tsr_ref x, tsr_ref plus);
-tsr_ref tsr_dropout(tsr_program *p, tsr_ref x, tsr_ref seed, float rate, int32_t stream);
-tsr_ref tsr_cross_entropy(tsr_program *p, tsr_ref logits, tsr_ref labels, float smoothing, tsr_ref *lse);
-typedef struct tsr_tokenizer tsr_tokenizer;
-enum {
-  TSR_SIDE_SOURCE = 0,
-  TSR_SIDE_TARGET = 1,
-};
-tsr_status tsr_tokenizer_open(const tsr_model *model, tsr_tokenizer **tokenizer);
-void tsr_tokenizer_close(tsr_tokenizer *tokenizer);
-tsr_status tsr_tokenizer_open_folder(const char *folder, tsr_tokenizer **tokenizer);
-typedef struct tsr_tokenizer_info {
-  int32_t source_vocabulary;
-  int32_t target_vocabulary;
-  int32_t is_joint;
-  int32_t source_pad_id;
-  int32_t target_pad_id;
-  int32_t eos_id;
-  int32_t unk_id;
-  int32_t forced_bos_id;
-  int32_t decoder_start_id;
-} tsr_tokenizer_info;
-tsr_status tsr_tokenizer_get_info_sized(const tsr_tokenizer *tokenizer, tsr_tokenizer_info *info, size_t size);
-int32_t tsr_tokenizer_n_languages(const tsr_tokenizer *tokenizer);
-const char *tsr_tokenizer_language(const tsr_tokenizer *tokenizer, int32_t index);
-tsr_status tsr_tokenizer_set_languages(tsr_tokenizer *tokenizer, const char *source, const char *target);
-tsr_status tsr_tokenizer_encode(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids, int32_t
-    *n_ids);
-tsr_status tsr_tokenizer_encode_target(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
-    int32_t *n_ids);
-tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n_ids,
-    char **text);
-const char *tsr_tokenizer_token(const tsr_tokenizer *tokenizer, int32_t side, int32_t id);
-enum {
-  TSR_LONG_CUT = 0,
-  TSR_LONG_SPLIT = 1,
-  TSR_LONG_ERROR = 2,
-};
-void tsr_free(void *memory);
-typedef struct tsr_shortlist tsr_shortlist;
-typedef struct tsr_training_options {
-  uint32_t struct_size;
-  float dropout;
-  float attention_dropout;
-  float activation_dropout;
-  float label_smoothing;
-  float beta1, beta2;
-  float epsilon;
-  float weight_decay;
-  int32_t decoupled;
-  float max_norm;
-  int32_t average;
-  int32_t recompute;
-  int32_t statistics;
-  tsr_dtype products;
-} tsr_training_options;
-typedef struct tsr_trainer tsr_trainer;
-enum {
-  TSR_TOY_TASK_TRAINING = 0,
-  TSR_TOY_TASK_HELD_OUT = 1,
-};
-enum {
-  TSR_TOY_TASK_EOS = 0,
-  TSR_TOY_TASK_UNK = 1,
-  TSR_TOY_TASK_FIRST_TOKEN = 2,
-};
-typedef struct tsr_toy_task {
-  int32_t kind;
-  int32_t set;
-  int32_t vocabulary;
-  int32_t min_length;
-  int32_t max_length;
-  uint64_t seed;
-} tsr_toy_task;
-tsr_status tsr_toy_task_find(const char *name, int32_t *kind);
-tsr_status tsr_toy_task_check(const tsr_toy_task *task);
-typedef struct tsr_training_data_options {
-  uint32_t struct_size;
-  int32_t shuffle;
-  tsr_corpus_files files;
-  const tsr_tokenizer *tokenizer;
-  const tsr_toy_task *task;
-  int64_t task_examples;
-  int32_t batch_tokens;
-  int32_t max_source;
-  int32_t max_target;
-  int32_t step;
-  double max_ratio;
-  uint64_t seed;
-  int64_t epochs;
-  int32_t pool;
-  int32_t decoder_start_id;
-  int32_t source_pad_id;
-  int32_t target_pad_id;
-} tsr_training_data_options;
-typedef struct tsr_training_data_counts {
-  int64_t read;
-  int64_t kept;
-  int64_t empty;
-  int64_t too_long;
-  int64_t uneven;
-} tsr_training_data_counts;
-typedef struct tsr_schedule {
-  int32_t kind;
-  double peak;
-  double floor;
-  int64_t warmup;
-} tsr_schedule;
-tsr_status tsr_schedule_find(const char *name, int32_t *kind);
-double tsr_schedule_paper_peak(double factor, int32_t d_model, int64_t warmup);
-enum {
-  TSR_INITIAL_XAVIER = 1,
-  TSR_INITIAL_FAMILY = 2,
-};
-enum {
-  TSR_CRITERION_LOSS = 1,
-  TSR_CRITERION_BLEU = 2,
-  TSR_CRITERION_EXACT = 3,
-};
-typedef struct tsr_training_run_step {
-  int64_t step;
-  int64_t epoch;
-  double seconds;
-  double loss;
-  double rate;
-  double gradient_norm;
-  double tokens_per_second;
-  double scale;
-  int64_t skipped;
-  double done;
-  int32_t is_row;
-  const tsr_trainer *trainer;
-} tsr_training_run_step;
-typedef struct tsr_training_run_validation {
-  int64_t step;
-  int64_t epoch;
-  double seconds;
-  double loss;
-  double perplexity;
-  double bleu;
-  double exact;
-  int32_t is_best;
-  int32_t averaged;
-} tsr_training_run_validation;
-typedef void (*tsr_training_step_fn)(void *user, const tsr_training_run_step *step);
-typedef void (*tsr_training_validation_fn)(void *user, const tsr_training_run_validation *validation);
-typedef tsr_status (*tsr_training_opened_fn)(void *user, int64_t step);
-typedef int32_t (*tsr_training_stopping_fn)(void *user);
-typedef struct tsr_training_run_options {
-  uint32_t struct_size;
-  int32_t resume;
-  const char *folder;
-  const tsr_training_data_options *data;
-  const char *tokenizer_folder;
-  const tsr_training_options *training;
-  tsr_schedule schedule;
-  uint64_t seed;
-  int32_t initial;
-  int32_t accumulate;
-  double average_decay;
-  double loss_scale;
-  int32_t scale_window;
-  int32_t average_last;
-  int64_t steps;
-  double minutes;
-  double until;
-  int32_t patience;
-  int32_t keep;
-  int64_t log_every;
-  int64_t save_every;
-  int64_t validate_every;
-  tsr_corpus_files valid;
-  int32_t criterion;
-  int32_t beam;
-  int32_t sentences;
-  tsr_dtype storage;
-  int32_t saved_beam;
-  int32_t reserved;
-  void *user;
-  tsr_training_step_fn step;
-  tsr_training_validation_fn validation;
-  tsr_training_opened_fn opened;
-  tsr_training_stopping_fn is_stopping;
-} tsr_training_run_options;
-enum {
-  TSR_TRAINING_END_STEPS = 1,
-  TSR_TRAINING_END_EPOCHS = 2,
-  TSR_TRAINING_END_MINUTES = 3,
-  TSR_TRAINING_END_PATIENCE = 4,
-  TSR_TRAINING_END_UNTIL = 5,
-  TSR_TRAINING_END_STOPPED = 6,
-};
-typedef struct tsr_training_run_result {
-  int32_t reason;
-  int64_t step;
-  int64_t epoch;
-  int64_t skipped;
-  double seconds;
-  double loss;
-  int32_t has_validation;
-  tsr_training_run_validation validation;
-  tsr_training_data_counts counts;
-  int64_t state_bytes;
-  int64_t temporary_bytes;
-  int64_t planned_bytes;
-  int32_t programs;
-} tsr_training_run_result;
-tsr_status tsr_training_run_sized(const tsr_model *model, tsr_device *device, tsr_device *fallback, const
-    tsr_training_run_options *options, tsr_training_run_result *result, size_t size);
-typedef struct tsr_translator tsr_translator;
-typedef struct tsr_translator_options {
-  uint32_t struct_size;
-  int32_t n_devices;
-  const char *const *devices;
-  tsr_runtime *runtime;
-  tsr_dtype weights;
-  int32_t strict;
-  int32_t batch;
-  int32_t workers;
-  int32_t queue;
-  int32_t static_batches;
-  int32_t alignment_layer;
-  int32_t profile;
-  tsr_progress_fn progress;
-  void *progress_user;
-  uint32_t alignment_heads;
-  int32_t reserved;
-} tsr_translator_options;
-tsr_status tsr_translator_create(const tsr_model *model, const tsr_tokenizer *tokenizer, const tsr_translator_options
-    *options, tsr_translator **translator);
-void tsr_translator_close(tsr_translator *translator);
-typedef tsr_status (*tsr_translator_use_fn)(void *user, tsr_transformer *transformer);
-tsr_status tsr_translator_use(tsr_translator *translator, int32_t device, tsr_translator_use_fn use, void *user);
-typedef void (*tsr_translation_piece_fn)(void *user, uint64_t ticket, const char *text, size_t size);
-typedef struct tsr_translation_request {
-  uint32_t struct_size;
-  int32_t long_input;
-  const char *text;
-  uint64_t text_size;
-  const char *source_language;
-  const char *target_language;
-  const char *prefix;
-  const tsr_generate_options *search;
-  int64_t number;
-  double timeout;
-  int32_t max_source;
-  int32_t spans;
-  int32_t alignment;
-  int32_t replace_unknown;
-  tsr_translation_piece_fn piece;
-  void *piece_user;
-  uint64_t prefix_size;
-} tsr_translation_request;
-typedef struct tsr_text_span {
-  int32_t begin;
-  int32_t end;
-} tsr_text_span;
-typedef struct tsr_translation_hypothesis {
-  char *text;
-  float score;
-  int32_t is_cut;
-  int32_t n_ids;
-  int32_t n_source;
-  int32_t *ids;
-  float *attention;
-  tsr_text_span *spans;
-  int32_t *aligned;
-  int32_t n_parts;
-  int32_t *part_ends;
-  float **part_attention;
-} tsr_translation_hypothesis;
-typedef struct tsr_translation {
-  tsr_status status;
-  int32_t n_hypotheses;
-  char *message;
-  int32_t n_parts;
-  int32_t n_source_tokens;
-  int32_t is_source_cut;
-  int32_t n_restarts;
-  double waiting_seconds;
-  double seconds;
-  tsr_translation_hypothesis **hypotheses;
-  int32_t n_source_ids;
-  int32_t n_source_parts;
-  int32_t *source_ids;
-  tsr_text_span *source_spans;
-  int32_t *part_ends;
-  int32_t is_about_text;
-  int32_t has_more_source;
-} tsr_translation;
-void tsr_translation_free(tsr_translation *translation);
-tsr_status tsr_translator_translate_together(tsr_translator *translator, int32_t n, const tsr_translation_request
-    *requests, const volatile int32_t *stop, tsr_translation **answers);
-typedef void (*tsr_translation_fn)(void *user, uint64_t ticket, const tsr_translation *translation);
-tsr_status tsr_translator_submit(tsr_translator *translator, const tsr_translation_request *request,
-    tsr_translation_fn answer, void *user, uint64_t *ticket);
-void tsr_translator_cancel(tsr_translator *translator, uint64_t ticket);
-typedef struct tsr_translator_device {
-  char name[64];
-  int32_t type;
-  int32_t is_lost;
-  int64_t bytes_in_use;
-} tsr_translator_device;
-tsr_status tsr_translator_get_device_sized(tsr_translator *translator, int32_t index, tsr_translator_device *info,
-    size_t size);
-"""
+from typing import Any
+
+import _cffi_backend
+
+ffi: Any = _cffi_backend.FFI(
+    "tessera._declarations",
+    _version=9729,
+    _types=(b'\x00\x00\x03\r\x00\x02=\x03\x00\x00\x15\x01\x00\x01\xfb\x03\x00\x00\x1c\x01\x00\x00\x00\x0f'
+     b'\x00\x00\x03\r\x00\x02B\x03\x00\x00\x15\x01\x00\x00\x03\x11\x00\x00\x1c\x01\x00\x00\x00\x0f'
+     b'\x00\x00\x1d\r\x00\x02J\x03\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x1d\r\x00\x00\r\x11'
+     b'\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x1d\r\x00\x00\x00\x0f\x00\x00\x18\r'
+     b'\x00\x00\x0e\x01\x00\x00\x15\x01\x00\x00\x17\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x01\xfb\x03'
+     b'\x00\x00\x02\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x1d\x11\x00\x01\xc1\x03\x00\x00\x00\x0f'
+     b'\x00\x00\x02\r\x00\x00\x1d\x11\x00\x013\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x1d\x11\x00\x02g\x03'
+     b'\x00\x00\x1c\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x15\x01\x00\x01%\x03\x00\x00\x00\x0f'
+     b'\x00\x00\x02\r\x00\x00\x15\x01\x00\x00*\x11\x00\x00\x15\x01\x00\x02g\x03\x00\x00\x17\x01'
+     b"\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02'\x03\x00\x00\x17\x01\x00\x00\x17\x01\x00\x00*\x11"
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02+\x03\x00\x00\x17\x01\x00\x00\x15\x01\x00\x009\x03'
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00?\x11\x00\x00\x01\x11\x00\x02)\x03\x00\x00K\x03\x00\x00\x00\x0f'
+     b'\x00\x00\x02\r\x00\x02.\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00K\x11\x00\x00\x15\x01\x00\x005\x11'
+     b'\x00\x00\x17\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00K\x11\x00\x00\x15\x01\x00\x00*\x11'
+     b'\x00\x00\x17\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02;\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00Z\x11'
+     b'\x00\x00?\x11\x00\x00?\x11\x00\x02T\x03\x00\x02U\x03\x00\x00\x1c\x01\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x00Z\x11\x00\x00?\x11\x00\x02Z\x03\x00\x01Q\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00Z\x11'
+     b'\x00\x02/\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00Z\x11\x00\x02/\x03\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x00Z\x11\x00\x00&\x11\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00Z\x11\x00\x00\r\x11\x00\x02b\x03'
+     b'\x00\x01w\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02=\x03'
+     b'\x00\x00\x1d\x11\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x1d\x11'
+     b'\x00\x00\x15\x01\x00\x00\x1c\t\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x02\x03'
+     b'\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01'
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x8c\x11\x00\x00\x00\x0f'
+     b'\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\r\x01\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\r\x01\x00\x00\x1e\x11\x00\x00\x00\x0f'
+     b'\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\r\x01\x00\x00\x15\x01'
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x1e\x11'
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x8c\x11'
+     b'\x00\x00\x15\x01\x00\x021\x03\x00\x00\x1e\x11\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11'
+     b'\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11'
+     b'\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\r\x01\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\r\x01\x00\x00\x15\x01'
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x15\x01'
+     b'\x00\x00\r\x01\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11'
+     b'\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\r\x01\x00\x00\x15\x01'
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01\x00\x00\x15\x01\x00\x00\x15\x01'
+     b'\x00\x00\x17\x01\x00\x00\r\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01'
+     b'\x00\x00\x15\x01\x00\x00\x17\x01\x00\x00\x17\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11'
+     b'\x00\x00\x15\x01\x00\x02:\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x00\x15\x01'
+     b'\x00\x00\x88\x11\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x80\x11\x00\x02"\x03\x00\x00\x00\x0f'
+     b'\x00\x00\x02\r\x00\x00\x01\x11\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x01\x11\x00\x00\x15\x01'
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02>\x03\x00\x00\x1d\x11\x00\x00?\x03\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x02>\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x01\x12\x11\x00\x00\x15\x01\x00\x02,\x03'
+     b'\x00\x00\x1c\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x01\x12\x11\x00\x00\x15\x01\x00\x02<\x03'
+     b'\x00\x00\x1c\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02?\x03\x00\x01\r\x03\x00\x00\x00\x0f'
+     b'\x00\x00\x02\r\x00\x02B\x03\x00\x00\x1e\t\x00\x01&\x03\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x00\x07\x11\x00\x02%\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\x07\x11\x00\x02(\x03'
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02J\x03\x00\x00\x1d\x11\x00\x00\x1d\x11\x00\x00\x00\x0f'
+     b'\x00\x00\x02\r\x00\x00\r\x11\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\r\x11\x00\x00\x1d\x11'
+     b'\x00\x00\x1c\x01\x00\x00\x1e\x03\x00\x00\x1e\x11\x00\x00\x00\x0f\x00\x00\x02\r\x00\x00\r\x11'
+     b'\x00\x00\x15\x01\x00\x00\x8c\x11\x00\x00\x15\x01\x00\x00\x03\x03\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x00\r\x11\x00\x02K\x03\x00\x00\x1c\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02L\x03\x00\x00\x00\x0f'
+     b'\x00\x00\x02\r\x00\x02X\x03\x00\x00\x15\x01\x00\x00\x8c\x03\x00\x00\x8c\x11\x00\x01S\x11'
+     b'\x00\x00\x8c\x11\x00\x02A\x03\x00\x01\xe2\x03\x00\x005\x11\x00\x02C\x03\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x01Q\x11\x00\x00\x15\x01\x00\x01S\x11\x00\x00\x8c\x11\x00\x00\x15\x01\x00\x00p\x11\x00\x01X\x11'
+     b'\x00\x005\x11\x00\x020\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x01Q\x11\x00\x00\x15\x01\x00\x00\x15\x01'
+     b'\x00\x00\x15\x01\x00\x00\x8c\x11\x00\x00\x8c\x11\x00\x00\x15\x01\x00\x00\x8c\x11\x00\x027\x03'
+     b'\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02Y\x03\x00\x00"\x11\x00\x00\x00\x0f\x00\x00\x02\r\x00\x02`\x03'
+     b'\x00\x00\x15\x01\x00\x01\x9b\x03\x00\x005\x11\x00\x00\x00\x0f\x00\x00\x02\r\x00\x01w\x11'
+     b'\x00\x00\x15\x01\x00\x02_\x03\x00\x00\x02\x03\x00\x01\xd6\x03\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x01w\x11\x00\x00\x15\x01\x00\x02a\x03\x00\x00\x1c\x01\x00\x00\x00\x0f\x00\x00\x02\r\x00\x01w\x11'
+     b'\x00\x01\x7f\x11\x00\x01\xf5\x03\x00\x005\x11\x00\x01\xdd\x03\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x005\x11\x00\x00\x00\x0f\x00\x00\x02\r\x00\x005\x11\x00\x00\x17\x01\x00\x00\x00\x0f\x00\x00\x02\r'
+     b'\x00\x005\x11\x00\x02I\x03\x00\x00\x00\x0f\x00\x00\x02\r\x00\x005\x11\x00\x01Q\x11\x00\x00\x00\x0f'
+     b'\x00\x00\x04\r\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x025\r\x00\x027\x03\x00\x00\x1d\x11\x00\x00\x00\x0f'
+     b'\x00\x00\x88\r\x00\x00\x15\x01\x00\x00\x1a\x03\x00\x00\x00\x0f\x00\x00\x88\r\x00\x00\x01\x11'
+     b'\x00\x00\x15\x01\x00\x00\x00\x0f\x00\x01s\r\x00\x00Z\x11\x00\x00\x00\x0f\x00\x02g\r\x00\x009\x11'
+     b'\x00\x00\x00\x0f\x00\x02g\r\x00\x00?\x11\x00\x00\x00\x0f\x00\x02g\r\x00\x00K\x11\x00\x00\x00\x0f'
+     b'\x00\x02g\r\x00\x01e\x11\x00\x00\x00\x0f\x00\x02g\r\x00\x01p\x11\x00\x00\x00\x0f\x00\x02g\r'
+     b'\x00\x02;\x03\x00\x00\x00\x0f\x00\x02g\r\x00\x00\x80\x11\x00\x00\x00\x0f\x00\x02g\r\x00\x01\r\x11'
+     b'\x00\x00\x00\x0f\x00\x02g\r\x00\x01%\x11\x00\x00\x00\x0f\x00\x02g\r\x00\x01Z\x11\x00\x00\x00\x0f'
+     b'\x00\x02g\r\x00\x013\x11\x00\x00\x00\x0f\x00\x02g\r\x00\x01Q\x11\x00\x00\x00\x0f\x00\x02g\r'
+     b'\x00\x02[\x03\x00\x00\x00\x0f\x00\x02g\r\x00\x01w\x11\x00\x00\x00\x0f\x00\x02g\r\x00\x01w\x11'
+     b'\x00\x00\x18\x01\x00\x00\x00\x0f\x00\x02g\r\x00\x005\x11\x00\x00\x00\x0f\x00\x02g\r\x00\x005\x11'
+     b'\x00\x00\x17\x01\x00\x00\x17\x01\x00\x00\x00\x0f\x00\x02g\r\x00\x005\x11\x00\x02V\x03\x00\x00\x00\x0f'
+     b'\x00\x02g\r\x00\x005\x11\x00\x02W\x03\x00\x00\x00\x0f\x00\x02g\r\x00\x005\x11\x00\x00\x18\x01'
+     b'\x00\x00\x1d\x11\x00\x00\x1c\x01\x00\x00\x00\x0f\x00\x02g\r\x00\x005\x11\x00\x00\x18\x01\x00\x02[\x03'
+     b'\x00\x00\x00\x0f\x00\x00\x1d\x03\x00\x00\x02\x01\x00\x01\xfb\x05\x00\x00\x01\x00\x00\x01\xfb\x05'
+     b'\x00\x00\x00 \x00\x01\xfb\x05\x00\x00\x00@\x00\x00\x18\x05\x00\x00\x00\x04\x00\x00\x01\x0b'
+     b'\x00\x00\x02\x0b\x00\x00\x03\x0b\x00\x00\x04\x0b\x00\x00\x05\x0b\x00\x00\x06\x0b\x00\x00\x07\x0b'
+     b'\x00\x00\x08\x0b\x00\x00\t\x0b\x00\x00\n\x0b\x00\x00\x00\x0b\x00\x00\x0b\x0b\x00\x00\x0c\x0b'
+     b'\x00\x00\r\x0b\x00\x00\x0e\x0b\x00\x00\x0f\x0b\x00\x00\x10\x0b\x00\x00\x11\x0b\x00\x00\x12\x0b'
+     b'\x00\x02\x18\x03\x00\x00\xa2\x03\x00\x00\xa2\x03\x00\x01\x90\x03\x00\x01\x93\x03\x00\x01\x97\x03'
+     b'\x00\x00\x1a\x05\x00\x00\x00\x04\x00\x00\x1a\x05\x00\x00\x00\x06\x00\x02D\x03\x00\x00\x00\t'
+     b'\x00\x02$\x03\x00\x00\x01\t\x00\x00\x02\t\x00\x009\x03\x00\x00\x03\t\x00\x00\x04\t\x00\x00\x05\t'
+     b'\x00\x00\x06\t\x00\x00\x07\t\x00\x00\x08\t\x00\x00\t\t\x00\x00\n\t\x00\x00\x0b\t\x00\x00\x0c\t'
+     b'\x00\x00\r\t\x00\x023\x03\x00\x00\x0e\t\x00\x026\x03\x00\x026\x03\x00\x00\x0f\t\x00\x00\x10\t'
+     b'\x00\x029\x03\x00\x00\x11\t\x00\x00\x12\t\x00\x00\x13\t\x00\x00\x14\t\x00\x00\x15\t\x00\x00\x16\t'
+     b'\x00\x00\x17\t\x00\x00\x18\t\x00\x00\x19\t\x00\x00\x1a\t\x00\x00\x1b\t\x00\x00\x1d\t\x00\x02F\x03'
+     b'\x00\x00\x1f\t\x00\x02H\x03\x00\x00 \t\x00\x00!\t\x00\x00"\t\x00\x00#\t\x00\x00$\t\x00\x02N\x03'
+     b"\x00\x00%\t\x00\x00&\t\x00\x02Q\x03\x00\x00'\t\x00\x02S\x03\x00\x00(\t\x00\x00)\t\x00\x00*\t"
+     b'\x00\x00+\t\x00\x00,\t\x00\x00-\t\x00\x00.\t\x00\x00/\t\x00\x000\t\x00\x02]\x03\x00\x02^\x03'
+     b'\x00\x001\t\x00\x002\t\x00\x003\t\x00\x004\t\x00\x005\t\x00\x00\x16\x01\x00\x01\xe7\x03'
+     b'\x00\x01\xeb\x03\x00\x01\xef\x03\x00\x00\x00\x01'),
+    _globals=(b'\xff\xff\xff\x0bTSR_ACTIVATION_GELU_ERF',
+     2,
+     b'\xff\xff\xff\x0bTSR_ACTIVATION_GELU_TANH',
+     3,
+     b'\xff\xff\xff\x0bTSR_ACTIVATION_NONE',
+     0,
+     b'\xff\xff\xff\x0bTSR_ACTIVATION_RELU',
+     1,
+     b'\xff\xff\xff\x0bTSR_ACTIVATION_SILU',
+     4,
+     b'\xff\xff\xff\x0bTSR_BF16',
+     3,
+     b'\xff\xff\xff\x0bTSR_BLEU_ORDER',
+     4,
+     b'\xff\xff\xff\x0bTSR_BUFFER_DEVICE',
+     0,
+     b'\xff\xff\xff\x0bTSR_BUFFER_READBACK',
+     2,
+     b'\xff\xff\xff\x0bTSR_BUFFER_UPLOAD',
+     1,
+     b'\xff\xff\xff\x0bTSR_CHRF_ORDER',
+     6,
+     b'\xff\xff\xff\x0bTSR_CRITERION_BLEU',
+     2,
+     b'\xff\xff\xff\x0bTSR_CRITERION_EXACT',
+     3,
+     b'\xff\xff\xff\x0bTSR_CRITERION_LOSS',
+     1,
+     b'\xff\xff\xff\x0bTSR_DEVICE_CPU',
+     3,
+     b'\xff\xff\xff\x0bTSR_DEVICE_DISCRETE_GPU',
+     1,
+     b'\xff\xff\xff\x0bTSR_DEVICE_INTEGRATED_GPU',
+     2,
+     b'\xff\xff\xff\x0bTSR_DEVICE_REFERENCE',
+     6,
+     b'\xff\xff\xff\x0bTSR_DEVICE_SOFTWARE_GPU',
+     5,
+     b'\xff\xff\xff\x0bTSR_DEVICE_VIRTUAL_GPU',
+     4,
+     b'\xff\xff\xff\x0bTSR_ERR_ARGUMENT',
+     1,
+     b'\xff\xff\xff\x0bTSR_ERR_BUSY',
+     14,
+     b'\xff\xff\xff\x0bTSR_ERR_CANCELLED',
+     15,
+     b'\xff\xff\xff\x0bTSR_ERR_DEADLINE',
+     16,
+     b'\xff\xff\xff\x0bTSR_ERR_DEVICE_LOST',
+     7,
+     b'\xff\xff\xff\x0bTSR_ERR_DEVICE_MEMORY',
+     6,
+     b'\xff\xff\xff\x0bTSR_ERR_DTYPE',
+     3,
+     b'\xff\xff\xff\x0bTSR_ERR_FORMAT',
+     10,
+     b'\xff\xff\xff\x0bTSR_ERR_INTERNAL',
+     12,
+     b'\xff\xff\xff\x0bTSR_ERR_IO',
+     9,
+     b'\xff\xff\xff\x0bTSR_ERR_NOT_FINITE',
+     13,
+     b'\xff\xff\xff\x0bTSR_ERR_NO_DEVICE',
+     8,
+     b'\xff\xff\xff\x0bTSR_ERR_OUT_OF_MEMORY',
+     5,
+     b'\xff\xff\xff\x0bTSR_ERR_PLUGIN',
+     11,
+     b'\xff\xff\xff\x0bTSR_ERR_SHAPE',
+     2,
+     b'\xff\xff\xff\x0bTSR_ERR_UNSUPPORTED',
+     4,
+     b'\xff\xff\xff\x0bTSR_F16',
+     2,
+     b'\xff\xff\xff\x0bTSR_F32',
+     1,
+     b'\xff\xff\xff\x0bTSR_I32',
+     5,
+     b'\xff\xff\xff\x0bTSR_I8',
+     4,
+     b'\xff\xff\xff\x0bTSR_INITIAL_FAMILY',
+     2,
+     b'\xff\xff\xff\x0bTSR_INITIAL_XAVIER',
+     1,
+     b'\xff\xff\xff\x0bTSR_INSPECT_CROSS_ATTENTION',
+     4,
+     b'\xff\xff\xff\x0bTSR_INSPECT_HIDDEN',
+     1,
+     b'\xff\xff\xff\x0bTSR_INSPECT_LAYERS',
+     8,
+     b'\xff\xff\xff\x0bTSR_INSPECT_NORMS',
+     16,
+     b'\xff\xff\xff\x0bTSR_INSPECT_SELF_ATTENTION',
+     2,
+     b'\xff\xff\xff\x0bTSR_INSPECT_SUMS',
+     32,
+     b'\xff\xff\xff\x0bTSR_LONG_CUT',
+     0,
+     b'\xff\xff\xff\x0bTSR_LONG_ERROR',
+     2,
+     b'\xff\xff\xff\x0bTSR_LONG_SPLIT',
+     1,
+     b'\xff\xff\xff\x0bTSR_METRIC_BLEU',
+     1,
+     b'\xff\xff\xff\x0bTSR_METRIC_CHRF',
+     2,
+     b'\xff\xff\xff\x0bTSR_NORM_LAYER',
+     1,
+     b'\xff\xff\xff\x0bTSR_NORM_LAYER_STD',
+     3,
+     b'\xff\xff\xff\x0bTSR_NORM_POST',
+     1,
+     b'\xff\xff\xff\x0bTSR_NORM_PRE',
+     2,
+     b'\xff\xff\xff\x0bTSR_NORM_RMS',
+     2,
+     b'\xff\xff\xff\x0bTSR_OK',
+     0,
+     b'\xff\xff\xff\x0bTSR_POSITION_LEARNED',
+     3,
+     b'\xff\xff\xff\x0bTSR_POSITION_NONE',
+     0,
+     b'\xff\xff\xff\x0bTSR_POSITION_RELATIVE',
+     4,
+     b'\xff\xff\xff\x0bTSR_POSITION_RELATIVE_CLAMPED',
+     6,
+     b'\xff\xff\xff\x0bTSR_POSITION_RELATIVE_VECTORS',
+     7,
+     b'\xff\xff\xff\x0bTSR_POSITION_SINUSOID_HALVES',
+     1,
+     b'\xff\xff\xff\x0bTSR_POSITION_SINUSOID_INTERLEAVED',
+     2,
+     b'\xff\xff\xff\x0bTSR_POSITION_SINUSOID_TENSOR2TENSOR',
+     5,
+     b'\xff\xff\xff\x0bTSR_SEARCH_CTRANSLATE2',
+     2,
+     b'\xff\xff\xff\x0bTSR_SEARCH_MARIAN',
+     1,
+     b'\xff\xff\xff\x0bTSR_SEARCH_TRANSFORMERS',
+     0,
+     b'\xff\xff\xff\x0bTSR_SIDE_SOURCE',
+     0,
+     b'\xff\xff\xff\x0bTSR_SIDE_TARGET',
+     1,
+     b'\xff\xff\xff\x0bTSR_TOY_TASK_EOS',
+     0,
+     b'\xff\xff\xff\x0bTSR_TOY_TASK_FIRST_TOKEN',
+     2,
+     b'\xff\xff\xff\x0bTSR_TOY_TASK_HELD_OUT',
+     1,
+     b'\xff\xff\xff\x0bTSR_TOY_TASK_TRAINING',
+     0,
+     b'\xff\xff\xff\x0bTSR_TOY_TASK_UNK',
+     1,
+     b'\xff\xff\xff\x0bTSR_TRAINING_END_EPOCHS',
+     2,
+     b'\xff\xff\xff\x0bTSR_TRAINING_END_MINUTES',
+     3,
+     b'\xff\xff\xff\x0bTSR_TRAINING_END_PATIENCE',
+     4,
+     b'\xff\xff\xff\x0bTSR_TRAINING_END_STEPS',
+     1,
+     b'\xff\xff\xff\x0bTSR_TRAINING_END_STOPPED',
+     6,
+     b'\xff\xff\xff\x0bTSR_TRAINING_END_UNTIL',
+     5,
+     b'\x00\x00\x99#tsr_add',
+     0,
+     b'\x00\x00\xc1#tsr_append',
+     0,
+     b'\x00\x01\x01#tsr_attention',
+     0,
+     b'\x00\x00>#tsr_buffer_create',
+     0,
+     b'\x00\x01\xb1#tsr_buffer_destroy',
+     0,
+     b'\x00\x008#tsr_buffer_write',
+     0,
+     b'\x00\x00\x8a#tsr_concat',
+     0,
+     b'\x00\x00\x84#tsr_constant',
+     0,
+     b'\x00\x001#tsr_convert',
+     0,
+     b'\x00\x00\x99#tsr_copy',
+     0,
+     b'\x00\x00\xa4#tsr_cross_entropy',
+     0,
+     b'\x00\x01\xb4#tsr_device_close',
+     0,
+     b'\x00\x01\x0c#tsr_device_open',
+     0,
+     b'\x00\x00\xab#tsr_dropout',
+     0,
+     b'\x00\x01\x9f#tsr_dtype_size',
+     0,
+     b'\x00\x00\x9e#tsr_embedding',
+     0,
+     b'\x00\x00\xc7#tsr_embedding_i8',
+     0,
+     b'\x00\x00\x15#tsr_error_message',
+     0,
+     b'\x00\x00D#tsr_executable_create',
+     0,
+     b'\x00\x01\xb7#tsr_executable_destroy',
+     0,
+     b'\x00\x00M#tsr_executable_read',
+     0,
+     b'\x00\x00J#tsr_executable_run',
+     0,
+     b'\x00\x00S#tsr_executable_write',
+     0,
+     b'\x00\x00\xfc#tsr_expand',
+     0,
+     b'\x00\x00(#tsr_file_replace',
+     0,
+     b'\x00\x01\xdf#tsr_free',
+     0,
+     b'\x00\x00\xc1#tsr_gather',
+     0,
+     b'\x00\x00\x99#tsr_gelu',
+     0,
+     b'\x00\x01\\#tsr_generate',
+     0,
+     b'\x00\x00n#tsr_generate_check',
+     0,
+     b'\x00\x00j#tsr_generate_defaults',
+     0,
+     b'\x00\x01\xba#tsr_generation_finish',
+     0,
+     b'\x00\x00\xb8#tsr_gradients',
+     0,
+     b'\x00\x00\x84#tsr_input',
+     0,
+     b'\x00\x01\xa2#tsr_inspection_find',
+     0,
+     b'\x00\x01\xbd#tsr_inspection_finish',
+     0,
+     b'\x00\x00\xc7#tsr_layernorm',
+     0,
+     b'\x00\x00\xc7#tsr_layernorm_std',
+     0,
+     b'\x00\x00\x90#tsr_log_softmax',
+     0,
+     b'\x00\x00\xf7#tsr_mask',
+     0,
+     b'\x00\x00\xce#tsr_matmul',
+     0,
+     b'\x00\x00\xdf#tsr_matmul_i8',
+     0,
+     b'\x00\x00\xce#tsr_matmul_reduced_precision',
+     0,
+     b'\x00\x00\xd6#tsr_matmul_rounded',
+     0,
+     b'\x00\x00Y#tsr_model_check_weights',
+     0,
+     b'\x00\x01\xc0#tsr_model_close',
+     0,
+     b'\x00\x01\xae#tsr_model_config',
+     0,
+     b'\x00\x01r#tsr_model_create',
+     0,
+     b'\x00\x00 #tsr_model_open',
+     0,
+     b'\x00\x00\x99#tsr_mul',
+     0,
+     b'\x00\x00\x7f#tsr_output',
+     0,
+     b'\x00\x00\x94#tsr_permute',
+     0,
+     b'\x00\x00|#tsr_program_create',
+     0,
+     b'\x00\x01\xc3#tsr_program_destroy',
+     0,
+     b'\x00\x01\x05#tsr_program_line_count',
+     0,
+     b'\x00\x00\x00#tsr_program_print_line',
+     0,
+     b'\x00\x01\x05#tsr_program_status',
+     0,
+     b'\x00\x00\x99#tsr_reduce_sum',
+     0,
+     b'\x00\x01\x08#tsr_ref_dtype',
+     0,
+     b'\x00\x01\xaa#tsr_ref_shape',
+     0,
+     b'\x00\x00\x90#tsr_relu',
+     0,
+     b'\x00\x00\xfc#tsr_reshape',
+     0,
+     b'\x00\x00\x9e#tsr_rmsnorm',
+     0,
+     b'\x00\x01 #tsr_runtime_create',
+     0,
+     b'\x00\x01\xc6#tsr_runtime_destroy',
+     0,
+     b'\x00\x01\x11#tsr_runtime_device_count',
+     0,
+     b'\x00\x01\x14#tsr_runtime_device_info_sized',
+     0,
+     b'\x00\x01\x11#tsr_runtime_problem_count',
+     0,
+     b'\x00\x01\x1a#tsr_runtime_problem_sized',
+     0,
+     b'\x00\x00\xe8#tsr_scatter_add',
+     0,
+     b'\x00\x00\x1c#tsr_schedule_find',
+     0,
+     b'\x00\x00\x17#tsr_schedule_paper_peak',
+     0,
+     b'\x00\x01P#tsr_score',
+     0,
+     b'\x00\x01$#tsr_scorer_add_references',
+     0,
+     b'\x00\x01*#tsr_scorer_bleu',
+     0,
+     b'\x00\x01.#tsr_scorer_chrf',
+     0,
+     b'\x00\x00-#tsr_scorer_create',
+     0,
+     b'\x00\x01\xc9#tsr_scorer_destroy',
+     0,
+     b'\x00\x00\x06#tsr_scorer_signature',
+     0,
+     b'\x00\x01\xcc#tsr_scores_finish',
+     0,
+     b'\x00\x01\xa6#tsr_shape_make',
+     0,
+     b'\x00\x00\x90#tsr_silu',
+     0,
+     b'\x00\x00\xf0#tsr_slice',
+     0,
+     b'\x00\x00\x99#tsr_softmax',
+     0,
+     b'\x00\x00\x84#tsr_state',
+     0,
+     b'\x00\x00\x99#tsr_sum_of_squares',
+     0,
+     b'\x00\x01\xcf#tsr_tokenizer_close',
+     0,
+     b'\x00\x01A#tsr_tokenizer_decode_side',
+     0,
+     b'\x00\x01:#tsr_tokenizer_encode',
+     0,
+     b'\x00\x01:#tsr_tokenizer_encode_target',
+     0,
+     b'\x00\x01H#tsr_tokenizer_get_info_sized',
+     0,
+     b'\x00\x00\x0c#tsr_tokenizer_language',
+     0,
+     b'\x00\x017#tsr_tokenizer_n_languages',
+     0,
+     b'\x00\x00r#tsr_tokenizer_open',
+     0,
+     b'\x00\x00$#tsr_tokenizer_open_folder',
+     0,
+     b'\x00\x012#tsr_tokenizer_set_languages',
+     0,
+     b'\x00\x00\x10#tsr_tokenizer_token',
+     0,
+     b'\x00\x00\xb2#tsr_topk',
+     0,
+     b'\x00\x01M#tsr_toy_task_check',
+     0,
+     b'\x00\x00\x1c#tsr_toy_task_find',
+     0,
+     b'\x00\x00\\#tsr_training_run_sized',
+     0,
+     b'\x00\x00d#tsr_transformer_create',
+     0,
+     b'\x00\x01\xd2#tsr_transformer_destroy',
+     0,
+     b'\x00\x01g#tsr_transformer_inspect',
+     0,
+     b'\x00\x01\xd5#tsr_translation_free',
+     0,
+     b'\x00\x01\xdb#tsr_translator_cancel',
+     0,
+     b'\x00\x01\xd8#tsr_translator_close',
+     0,
+     b'\x00\x00v#tsr_translator_create',
+     0,
+     b'\x00\x01\x83#tsr_translator_get_device_sized',
+     0,
+     b'\x00\x01\x89#tsr_translator_submit',
+     0,
+     b'\x00\x01|#tsr_translator_translate_together',
+     0,
+     b'\x00\x01v#tsr_translator_use',
+     0,
+     b'\x00\x00\xc1#tsr_transpose',
+     0,
+     b'\x00\x00\x99#tsr_update',
+     0),
+    _struct_unions=((b'\x00\x00\x02"\x00\x00\x00\x02tsr_attention_args',
+      b'\x00\x00\x02\x11q',
+      b'\x00\x00\x02\x11k',
+      b'\x00\x00\x02\x11v',
+      b'\x00\x00\x02\x11rows',
+      b'\x00\x02:\x11masking',
+      b'\x00\x00\xa2\x11alpha',
+      b'\x00\x00\x1e\x11weights',
+      b'\x00\x00\x02\x11seed',
+      b'\x00\x00\xa2\x11rate',
+      b'\x00\x00\x02\x11stream',
+      b'\x00\x00\x1e\x11lse',
+      b'\x00\x00\x02\x11reduced_precision'),
+     (b'\x00\x00\x02$\x00\x00\x00\x02tsr_binding',
+      b'\x00\x00\x02\x11tensor',
+      b'\x00\x009\x11buffer',
+      b'\x00\x00\x1a\x11offset'),
+     (b'\x00\x00\x02%\x00\x00\x00\x02tsr_bleu',
+      b'\x00\x00\x18\x11score',
+      b'\x00\x02\x02\x11precisions',
+      b'\x00\x00\x18\x11brevity_penalty',
+      b'\x00\x02\x1d\x11matches',
+      b'\x00\x02\x1d\x11totals',
+      b'\x00\x00\x1a\x11hypothesis_length',
+      b'\x00\x00\x1a\x11reference_length'),
+     (b"\x00\x00\x02'\x00\x00\x00\x10tsr_buffer",),
+     (b'\x00\x00\x02(\x00\x00\x00\x02tsr_chrf',
+      b'\x00\x00\x18\x11score',
+      b'\x00\x00\x18\x11precision',
+      b'\x00\x00\x18\x11recall',
+      b'\x00\x02\x1f\x11matches',
+      b'\x00\x02\x1f\x11hypothesis',
+      b'\x00\x02\x1f\x11reference'),
+     (b'\x00\x00\x02)\x00\x00\x00\x02tsr_compile_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11n_bindings',
+      b'\x00\x02#\x11bindings',
+      b'\x00\x00\x02\x11strict',
+      b'\x00\x00\x02\x11keep_all',
+      b'\x00\x00\x02\x11profile',
+      b'\x00\x00?\x11fallback',
+      b'\x00\x009\x11arena',
+      b'\x00\x02&\x11arena_rest',
+      b'\x00\x00\x02\x11n_arena_rest',
+      b'\x00\x00\x02\x11reserved'),
+     (b'\x00\x00\x02*\x00\x00\x00\x02tsr_corpus_files',
+      b'\x00\x00\x1d\x11source',
+      b'\x00\x00\x1d\x11target',
+      b'\x00\x00\x02\x11part'),
+     (b'\x00\x00\x02+\x00\x00\x00\x10tsr_device',),
+     (b'\x00\x00\x02,\x00\x00\x00\x02tsr_device_info',
+      b'\x00\x02\x00\x11name',
+      b'\x00\x00\x1d\x11backend',
+      b'\x00\x00\x1d\x11description',
+      b'\x00\x00\x1d\x11path',
+      b'\x00\x02-\x11properties'),
+     (b'\x00\x00\x02-\x00\x00\x00\x02tsr_device_properties',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11type',
+      b'\x00\x01\xfc\x11name',
+      b'\x00\x01\xfc\x11driver',
+      b'\x00\x01\xdd\x11features',
+      b'\x00\x01\xdd\x11memory',
+      b'\x00\x01\xdd\x11max_buffer_size',
+      b'\x00\x01\xdd\x11max_binding_size',
+      b'\x00\x02c\x11buffer_alignment',
+      b'\x00\x02c\x11max_invocations',
+      b'\x00\x02c\x11shared_memory',
+      b'\x00\x02c\x11subgroup_size',
+      b'\x00\x02c\x11api_major',
+      b'\x00\x02c\x11api_minor',
+      b'\x00\x02c\x11concurrent_runs',
+      b'\x00\x02c\x11rows_at_once',
+      b'\x00\x02c\x11state_types',
+      b'\x00\x01\xdd\x11promised_buffer_size',
+      b'\x00\x02c\x11runs_in_hand',
+      b'\x00\x02c\x11reserved'),
+     (b'\x00\x00\x02.\x00\x00\x00\x10tsr_executable',),
+     (b'\x00\x00\x02/\x00\x00\x00\x02tsr_generate_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11search',
+      b'\x00\x00\x02\x11beam',
+      b'\x00\x00\x02\x11n_best',
+      b'\x00\x00\x02\x11scores',
+      b'\x00\x00\x02\x11max_length',
+      b'\x00\x00\x02\x11min_length',
+      b'\x00\x00\xa2\x11length_penalty',
+      b'\x00\x00\x02\x11length_kind',
+      b'\x00\x00\xa2\x11word_penalty',
+      b'\x00\x00\xa2\x11max_length_factor',
+      b'\x00\x00\x02\x11early_stopping',
+      b'\x00\x00\xa2\x11patience',
+      b'\x00\x00\x02\x11decoder_start_id',
+      b'\x00\x00\x02\x11forced_bos_id',
+      b'\x00\x00\x02\x11forced_eos_id',
+      b'\x00\x00\x02\x11n_eos',
+      b'\x00\x00\x02\x11n_suppressed',
+      b'\x00\x00\x02\x11n_begin_suppressed',
+      b'\x00\x00\x02\x11n_words',
+      b'\x00\x00\x8c\x11eos',
+      b'\x00\x00\x8c\x11suppressed',
+      b'\x00\x00\x8c\x11begin_suppressed',
+      b'\x00\x00\x8c\x11words',
+      b'\x00\x00\x02\x11no_repeat_ngram',
+      b'\x00\x00\x02\x11encoder_no_repeat_ngram',
+      b'\x00\x00\xa2\x11repetition_penalty',
+      b'\x00\x00\xa2\x11encoder_repetition_penalty',
+      b'\x00\x00\x02\x11renormalize',
+      b'\x00\x00\x02\x11sample',
+      b'\x00\x00\xa2\x11temperature',
+      b'\x00\x00\x02\x11top_k',
+      b'\x00\x00\xa2\x11top_p',
+      b'\x00\x00\x02\x11alternatives',
+      b'\x00\x01\xdd\x11seed',
+      b'\x00\x00\x1a\x11first_sentence',
+      b'\x00\x01S\x11prefix',
+      b'\x00\x00\x8c\x11prefix_lengths',
+      b'\x00\x00\x02\x11attention',
+      b'\x00\x00\x02\x11attention_layer',
+      b'\x00\x00\xa2\x11coverage_penalty',
+      b'\x00\x02!\x11shortlist',
+      b'\x00\x02\x1c\x11token',
+      b'\x00\x005\x11token_user',
+      b'\x00\x00\x02\x11partial',
+      b'\x00\x00\x02\x11steps_per_submit',
+      b'\x00\x02c\x11attention_heads',
+      b'\x00\x00\x02\x11reserved'),
+     (b'\x00\x00\x020\x00\x00\x00\x02tsr_generation',
+      b'\x00\x00\x02\x11n_sentences',
+      b'\x00\x00\x02\x11n_best',
+      b'\x00\x022\x11hypotheses'),
+     (b'\x00\x00\x021\x00\x00\x00\x02tsr_gradient_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11n_recompute',
+      b'\x00\x028\x11recompute'),
+     (b'\x00\x00\x023\x00\x00\x00\x02tsr_hypothesis',
+      b'\x00\x00\x1e\x11ids',
+      b'\x00\x00\x02\x11n_ids',
+      b'\x00\x00\xa2\x11score',
+      b'\x00\x00\x02\x11n_source',
+      b'\x00\x02\x18\x11attention'),
+     (b'\x00\x00\x026\x00\x00\x00\x02tsr_inspected',
+      b'\x00\x00\x1d\x11name',
+      b'\x00\x00\x88\x11shape',
+      b'\x00\x02\x19\x11values'),
+     (b'\x00\x00\x027\x00\x00\x00\x02tsr_inspection', b'\x00\x00\x02\x11n', b'\x00\x024\x11tensors'),
+     (b'\x00\x00\x029\x00\x00\x00\x02tsr_line_range',
+      b'\x00\x00\x02\x11first',
+      b'\x00\x00\x02\x11last'),
+     (b'\x00\x00\x02:\x00\x00\x00\x02tsr_masking',
+      b'\x00\x00\x02\x11additive',
+      b'\x00\x00\x02\x11lengths',
+      b'\x00\x00\x02\x11position',
+      b'\x00\x00\x02\x11relative',
+      b'\x00\x00\x02\x11causal',
+      b'\x00\x00\x02\x11bidirectional',
+      b'\x00\x00\x02\x11max_distance',
+      b'\x00\x00\x02\x11clamped'),
+     (b'\x00\x00\x02;\x00\x00\x00\x10tsr_model',),
+     (b'\x00\x00\x02<\x00\x00\x00\x02tsr_problem',
+      b'\x00\x00\x1d\x11path',
+      b'\x00\x00\x1d\x11message',
+      b'\x00\x00\x02\x11status'),
+     (b'\x00\x00\x02=\x00\x00\x00\x10tsr_program',),
+     (b'\x00\x00\x02>\x00\x00\x00\x10tsr_runtime',),
+     (b'\x00\x00\x02?\x00\x00\x00\x02tsr_runtime_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x01\xfa\x11plugins',
+      b'\x00\x00\x1d\x11path'),
+     (b'\x00\x00\x02@\x00\x00\x00\x02tsr_schedule',
+      b'\x00\x00\x02\x11kind',
+      b'\x00\x00\x18\x11peak',
+      b'\x00\x00\x18\x11floor',
+      b'\x00\x00\x1a\x11warmup'),
+     (b'\x00\x00\x02A\x00\x00\x00\x02tsr_score_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11n_batch',
+      b'\x00\x00\xa2\x11length_penalty',
+      b'\x00\x00\x8c\x11decoder_start_id'),
+     (b'\x00\x00\x02B\x00\x00\x00\x10tsr_scorer',),
+     (b'\x00\x00\x02C\x00\x00\x00\x02tsr_scores',
+      b'\x00\x00\x02\x11n_sentences',
+      b'\x00\x02E\x11targets'),
+     (b'\x00\x00\x00\x88\x00\x00\x00\x02tsr_shape',
+      b'\x00\x00\x02\x11rank',
+      b'\x00\x02\x1d\x11extent'),
+     (b'\x00\x00\x02D\x00\x00\x00\x10tsr_shortlist',),
+     (b'\x00\x00\x01&\x00\x00\x00\x02tsr_span', b'\x00\x00\x1d\x11bytes', b'\x00\x00\x04\x11size'),
+     (b'\x00\x00\x02F\x00\x00\x00\x02tsr_target_score',
+      b'\x00\x00\x18\x11sum',
+      b'\x00\x00\x18\x11score',
+      b'\x00\x00\x02\x11n_tokens',
+      b'\x00\x02\x18\x11tokens'),
+     (b'\x00\x00\x02H\x00\x00\x00\x02tsr_text_span',
+      b'\x00\x00\x02\x11begin',
+      b'\x00\x00\x02\x11end'),
+     (b'\x00\x00\x02I\x00\x00\x00\x02tsr_token',
+      b'\x00\x00\x02\x11sentence',
+      b'\x00\x00\x02\x11hypothesis',
+      b'\x00\x00\x02\x11step',
+      b'\x00\x00\x02\x11id',
+      b'\x00\x00\x02\x11is_last'),
+     (b'\x00\x00\x02J\x00\x00\x00\x10tsr_tokenizer',),
+     (b'\x00\x00\x02K\x00\x00\x00\x02tsr_tokenizer_info',
+      b'\x00\x00\x02\x11source_vocabulary',
+      b'\x00\x00\x02\x11target_vocabulary',
+      b'\x00\x00\x02\x11is_joint',
+      b'\x00\x00\x02\x11source_pad_id',
+      b'\x00\x00\x02\x11target_pad_id',
+      b'\x00\x00\x02\x11eos_id',
+      b'\x00\x00\x02\x11unk_id',
+      b'\x00\x00\x02\x11forced_bos_id',
+      b'\x00\x00\x02\x11decoder_start_id'),
+     (b'\x00\x00\x02L\x00\x00\x00\x02tsr_toy_task',
+      b'\x00\x00\x02\x11kind',
+      b'\x00\x00\x02\x11set',
+      b'\x00\x00\x02\x11vocabulary',
+      b'\x00\x00\x02\x11min_length',
+      b'\x00\x00\x02\x11max_length',
+      b'\x00\x01\xdd\x11seed'),
+     (b'\x00\x00\x02N\x00\x00\x00\x10tsr_trainer',),
+     (b'\x00\x00\x02O\x00\x00\x00\x02tsr_training_data_counts',
+      b'\x00\x00\x1a\x11read',
+      b'\x00\x00\x1a\x11kept',
+      b'\x00\x00\x1a\x11empty',
+      b'\x00\x00\x1a\x11too_long',
+      b'\x00\x00\x1a\x11uneven'),
+     (b'\x00\x00\x02Q\x00\x00\x00\x02tsr_training_data_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11shuffle',
+      b'\x00\x02*\x11files',
+      b'\x00\x00\r\x11tokenizer',
+      b'\x00\x01N\x11task',
+      b'\x00\x00\x1a\x11task_examples',
+      b'\x00\x00\x02\x11batch_tokens',
+      b'\x00\x00\x02\x11max_source',
+      b'\x00\x00\x02\x11max_target',
+      b'\x00\x00\x02\x11step',
+      b'\x00\x00\x18\x11max_ratio',
+      b'\x00\x01\xdd\x11seed',
+      b'\x00\x00\x1a\x11epochs',
+      b'\x00\x00\x02\x11pool',
+      b'\x00\x00\x02\x11decoder_start_id',
+      b'\x00\x00\x02\x11source_pad_id',
+      b'\x00\x00\x02\x11target_pad_id'),
+     (b'\x00\x00\x02S\x00\x00\x00\x02tsr_training_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\xa2\x11dropout',
+      b'\x00\x00\xa2\x11attention_dropout',
+      b'\x00\x00\xa2\x11activation_dropout',
+      b'\x00\x00\xa2\x11label_smoothing',
+      b'\x00\x00\xa2\x11beta1',
+      b'\x00\x00\xa2\x11beta2',
+      b'\x00\x00\xa2\x11epsilon',
+      b'\x00\x00\xa2\x11weight_decay',
+      b'\x00\x00\x02\x11decoupled',
+      b'\x00\x00\xa2\x11max_norm',
+      b'\x00\x00\x02\x11average',
+      b'\x00\x00\x02\x11recompute',
+      b'\x00\x00\x02\x11statistics',
+      b'\x00\x00\x02\x11products'),
+     (b'\x00\x00\x02T\x00\x00\x00\x02tsr_training_run_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11resume',
+      b'\x00\x00\x1d\x11folder',
+      b'\x00\x02P\x11data',
+      b'\x00\x00\x1d\x11tokenizer_folder',
+      b'\x00\x02R\x11training',
+      b'\x00\x02@\x11schedule',
+      b'\x00\x01\xdd\x11seed',
+      b'\x00\x00\x02\x11initial',
+      b'\x00\x00\x02\x11accumulate',
+      b'\x00\x00\x18\x11average_decay',
+      b'\x00\x00\x18\x11loss_scale',
+      b'\x00\x00\x02\x11scale_window',
+      b'\x00\x00\x02\x11average_last',
+      b'\x00\x00\x1a\x11steps',
+      b'\x00\x00\x18\x11minutes',
+      b'\x00\x00\x18\x11until',
+      b'\x00\x00\x02\x11patience',
+      b'\x00\x00\x02\x11keep',
+      b'\x00\x00\x1a\x11log_every',
+      b'\x00\x00\x1a\x11save_every',
+      b'\x00\x00\x1a\x11validate_every',
+      b'\x00\x02*\x11valid',
+      b'\x00\x00\x02\x11criterion',
+      b'\x00\x00\x02\x11beam',
+      b'\x00\x00\x02\x11sentences',
+      b'\x00\x00\x02\x11storage',
+      b'\x00\x00\x02\x11saved_beam',
+      b'\x00\x00\x02\x11reserved',
+      b'\x00\x005\x11user',
+      b'\x00\x02d\x11step',
+      b'\x00\x02e\x11validation',
+      b'\x00\x02\x1b\x11opened',
+      b'\x00\x02\x1a\x11is_stopping'),
+     (b'\x00\x00\x02U\x00\x00\x00\x02tsr_training_run_result',
+      b'\x00\x00\x02\x11reason',
+      b'\x00\x00\x1a\x11step',
+      b'\x00\x00\x1a\x11epoch',
+      b'\x00\x00\x1a\x11skipped',
+      b'\x00\x00\x18\x11seconds',
+      b'\x00\x00\x18\x11loss',
+      b'\x00\x00\x02\x11has_validation',
+      b'\x00\x02W\x11validation',
+      b'\x00\x02O\x11counts',
+      b'\x00\x00\x1a\x11state_bytes',
+      b'\x00\x00\x1a\x11temporary_bytes',
+      b'\x00\x00\x1a\x11planned_bytes',
+      b'\x00\x00\x02\x11programs'),
+     (b'\x00\x00\x02V\x00\x00\x00\x02tsr_training_run_step',
+      b'\x00\x00\x1a\x11step',
+      b'\x00\x00\x1a\x11epoch',
+      b'\x00\x00\x18\x11seconds',
+      b'\x00\x00\x18\x11loss',
+      b'\x00\x00\x18\x11rate',
+      b'\x00\x00\x18\x11gradient_norm',
+      b'\x00\x00\x18\x11tokens_per_second',
+      b'\x00\x00\x18\x11scale',
+      b'\x00\x00\x1a\x11skipped',
+      b'\x00\x00\x18\x11done',
+      b'\x00\x00\x02\x11is_row',
+      b'\x00\x02M\x11trainer'),
+     (b'\x00\x00\x02W\x00\x00\x00\x02tsr_training_run_validation',
+      b'\x00\x00\x1a\x11step',
+      b'\x00\x00\x1a\x11epoch',
+      b'\x00\x00\x18\x11seconds',
+      b'\x00\x00\x18\x11loss',
+      b'\x00\x00\x18\x11perplexity',
+      b'\x00\x00\x18\x11bleu',
+      b'\x00\x00\x18\x11exact',
+      b'\x00\x00\x02\x11is_best',
+      b'\x00\x00\x02\x11averaged'),
+     (b'\x00\x00\x02X\x00\x00\x00\x10tsr_transformer',),
+     (b'\x00\x00\x02Y\x00\x00\x00\x02tsr_transformer_config',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x01\xfe\x11family',
+      b'\x00\x00\x02\x11d_model',
+      b'\x00\x00\x02\x11encoder_layers',
+      b'\x00\x00\x02\x11decoder_layers',
+      b'\x00\x00\x02\x11encoder_heads',
+      b'\x00\x00\x02\x11decoder_heads',
+      b'\x00\x00\x02\x11encoder_head_size',
+      b'\x00\x00\x02\x11decoder_head_size',
+      b'\x00\x00\x02\x11encoder_d_ff',
+      b'\x00\x00\x02\x11decoder_d_ff',
+      b'\x00\x00\x02\x11source_vocabulary',
+      b'\x00\x00\x02\x11target_vocabulary',
+      b'\x00\x00\x02\x11max_positions',
+      b'\x00\x00\x02\x11norm',
+      b'\x00\x00\x02\x11norm_position',
+      b'\x00\x00\x02\x11final_norm',
+      b'\x00\x00\x02\x11embedding_norm',
+      b'\x00\x00\x02\x11activation',
+      b'\x00\x00\x02\x11gated',
+      b'\x00\x00\x02\x11position',
+      b'\x00\x00\x02\x11position_offset',
+      b'\x00\x00\x02\x11relative_buckets',
+      b'\x00\x00\x02\x11relative_distance',
+      b'\x00\x00\x02\x11relative_layers',
+      b'\x00\x00\x02\x11attention_bias',
+      b'\x00\x00\x02\x11feed_forward_bias',
+      b'\x00\x00\x02\x11logits_bias',
+      b'\x00\x00\x02\x11shared_embedding',
+      b'\x00\x00\x02\x11tied_logits',
+      b'\x00\x00\xa2\x11embedding_scale',
+      b'\x00\x00\xa2\x11attention_scale',
+      b'\x00\x00\xa2\x11logits_scale',
+      b'\x00\x00\xa2\x11epsilon',
+      b'\x00\x00\x02\x11pad_id',
+      b'\x00\x00\x02\x11bos_id',
+      b'\x00\x00\x02\x11eos_id',
+      b'\x00\x00\x02\x11unk_id',
+      b'\x00\x00\x02\x11decoder_start_id'),
+     (b'\x00\x00\x02Z\x00\x00\x00\x02tsr_transformer_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11weights',
+      b'\x00\x00\x02\x11strict',
+      b'\x00\x00\x02\x11cache',
+      b'\x00\x00?\x11fallback',
+      b'\x00\x00\x02\x11workers',
+      b'\x00\x00\x02\x11profile'),
+     (b'\x00\x00\x02[\x00\x00\x00\x02tsr_translation',
+      b'\x00\x00\x02\x11status',
+      b'\x00\x00\x02\x11n_hypotheses',
+      b'\x00\x00\x03\x11message',
+      b'\x00\x00\x02\x11n_parts',
+      b'\x00\x00\x02\x11n_source_tokens',
+      b'\x00\x00\x02\x11is_source_cut',
+      b'\x00\x00\x02\x11n_restarts',
+      b'\x00\x00\x18\x11waiting_seconds',
+      b'\x00\x00\x18\x11seconds',
+      b'\x00\x02\\\x11hypotheses',
+      b'\x00\x00\x02\x11n_source_ids',
+      b'\x00\x00\x02\x11n_source_parts',
+      b'\x00\x00\x1e\x11source_ids',
+      b'\x00\x02G\x11source_spans',
+      b'\x00\x00\x1e\x11part_ends',
+      b'\x00\x00\x02\x11is_about_text',
+      b'\x00\x00\x02\x11has_more_source'),
+     (b'\x00\x00\x02^\x00\x00\x00\x02tsr_translation_hypothesis',
+      b'\x00\x00\x03\x11text',
+      b'\x00\x00\xa2\x11score',
+      b'\x00\x00\x02\x11is_cut',
+      b'\x00\x00\x02\x11n_ids',
+      b'\x00\x00\x02\x11n_source',
+      b'\x00\x00\x1e\x11ids',
+      b'\x00\x02\x18\x11attention',
+      b'\x00\x02G\x11spans',
+      b'\x00\x00\x1e\x11aligned',
+      b'\x00\x00\x02\x11n_parts',
+      b'\x00\x00\x1e\x11part_ends',
+      b'\x00\x02\x17\x11part_attention'),
+     (b'\x00\x00\x02_\x00\x00\x00\x02tsr_translation_request',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11long_input',
+      b'\x00\x00\x1d\x11text',
+      b'\x00\x01\xdd\x11text_size',
+      b'\x00\x00\x1d\x11source_language',
+      b'\x00\x00\x1d\x11target_language',
+      b'\x00\x00\x1d\x11prefix',
+      b'\x00\x00p\x11search',
+      b'\x00\x00\x1a\x11number',
+      b'\x00\x00\x18\x11timeout',
+      b'\x00\x00\x02\x11max_source',
+      b'\x00\x00\x02\x11spans',
+      b'\x00\x00\x02\x11alignment',
+      b'\x00\x00\x02\x11replace_unknown',
+      b'\x00\x02f\x11piece',
+      b'\x00\x005\x11piece_user',
+      b'\x00\x01\xdd\x11prefix_size'),
+     (b'\x00\x00\x02`\x00\x00\x00\x10tsr_translator',),
+     (b'\x00\x00\x02a\x00\x00\x00\x02tsr_translator_device',
+      b'\x00\x02\x00\x11name',
+      b'\x00\x00\x02\x11type',
+      b'\x00\x00\x02\x11is_lost',
+      b'\x00\x00\x1a\x11bytes_in_use'),
+     (b'\x00\x00\x02b\x00\x00\x00\x02tsr_translator_options',
+      b'\x00\x02c\x11struct_size',
+      b'\x00\x00\x02\x11n_devices',
+      b'\x00\x01\xfa\x11devices',
+      b'\x00\x01\r\x11runtime',
+      b'\x00\x00\x02\x11weights',
+      b'\x00\x00\x02\x11strict',
+      b'\x00\x00\x02\x11batch',
+      b'\x00\x00\x02\x11workers',
+      b'\x00\x00\x02\x11queue',
+      b'\x00\x00\x02\x11static_batches',
+      b'\x00\x00\x02\x11alignment_layer',
+      b'\x00\x00\x02\x11profile',
+      b'\x00\x01X\x11progress',
+      b'\x00\x005\x11progress_user',
+      b'\x00\x02c\x11alignment_heads',
+      b'\x00\x00\x02\x11reserved')),
+    _enums=(b'\x00\x00\x02\x0e\x00\x00\x00\x16$1\x00TSR_OK,TSR_ERR_ARGUMENT,TSR_ERR_SHAPE,TSR_ERR_DTYPE,TSR_ERR_U'
+     b'NSUPPORTED,TSR_ERR_OUT_OF_MEMORY,TSR_ERR_DEVICE_MEMORY,TSR_ERR_DEVICE_LOST,TSR_ERR_NO_DEVICE,TSR_ERR'
+     b'_IO,TSR_ERR_FORMAT,TSR_ERR_PLUGIN,TSR_ERR_INTERNAL,TSR_ERR_NOT_FINITE,TSR_ERR_BUSY,TSR_ERR_CANCELLED'
+     b',TSR_ERR_DEADLINE',
+     b'\x00\x00\x02\x04\x00\x00\x00\x16$10\x00TSR_POSITION_NONE,TSR_POSITION_SINUSOID_HALVES,TSR_POSITION_'
+     b'SINUSOID_INTERLEAVED,TSR_POSITION_LEARNED,TSR_POSITION_RELATIVE,TSR_POSITION_SINUSOID_TENSOR2TENSOR,'
+     b'TSR_POSITION_RELATIVE_CLAMPED,TSR_POSITION_RELATIVE_VECTORS',
+     b'\x00\x00\x02\x05\x00\x00\x00\x16$11\x00TSR_SEARCH_TRANSFORMERS,TSR_SEARCH_MARIAN,TSR_SEARCH_CTRANSL'
+     b'ATE2',
+     b'\x00\x00\x02\x06\x00\x00\x00\x16$12\x00TSR_INSPECT_HIDDEN,TSR_INSPECT_SELF_ATTENTION,TSR_INSPECT_CR'
+     b'OSS_ATTENTION,TSR_INSPECT_LAYERS,TSR_INSPECT_NORMS,TSR_INSPECT_SUMS',
+     b'\x00\x00\x02\x07\x00\x00\x00\x16$13\x00TSR_SIDE_SOURCE,TSR_SIDE_TARGET',
+     b'\x00\x00\x02\x08\x00\x00\x00\x16$14\x00TSR_LONG_CUT,TSR_LONG_SPLIT,TSR_LONG_ERROR',
+     b'\x00\x00\x02\t\x00\x00\x00\x16$15\x00TSR_TOY_TASK_TRAINING,TSR_TOY_TASK_HELD_OUT',
+     b'\x00\x00\x02\n\x00\x00\x00\x16$16\x00TSR_TOY_TASK_EOS,TSR_TOY_TASK_UNK,TSR_TOY_TASK_FIRST_TOKEN',
+     b'\x00\x00\x02\x0b\x00\x00\x00\x16$17\x00TSR_INITIAL_XAVIER,TSR_INITIAL_FAMILY',
+     b'\x00\x00\x02\x0c\x00\x00\x00\x16$18\x00TSR_CRITERION_LOSS,TSR_CRITERION_BLEU,TSR_CRITERION_EXACT',
+     b'\x00\x00\x02\r\x00\x00\x00\x16$19\x00TSR_TRAINING_END_STEPS,TSR_TRAINING_END_EPOCHS,TSR_TRAINING_END_'
+     b'MINUTES,TSR_TRAINING_END_PATIENCE,TSR_TRAINING_END_UNTIL,TSR_TRAINING_END_STOPPED',
+     b'\x00\x00\x02\x0f\x00\x00\x00\x16$2\x00TSR_F32,TSR_F16,TSR_BF16,TSR_I8,TSR_I32',
+     b'\x00\x00\x02\x10\x00\x00\x00\x16$3\x00TSR_ACTIVATION_NONE,TSR_ACTIVATION_RELU,TSR_ACTIVATION_GELU_E'
+     b'RF,TSR_ACTIVATION_GELU_TANH,TSR_ACTIVATION_SILU',
+     b'\x00\x00\x02\x11\x00\x00\x00\x16$4\x00TSR_BUFFER_DEVICE,TSR_BUFFER_UPLOAD,TSR_BUFFER_READBACK',
+     b'\x00\x00\x02\x12\x00\x00\x00\x16$5\x00TSR_DEVICE_DISCRETE_GPU,TSR_DEVICE_INTEGRATED_GPU,TSR_DEVICE_'
+     b'CPU,TSR_DEVICE_VIRTUAL_GPU,TSR_DEVICE_SOFTWARE_GPU,TSR_DEVICE_REFERENCE',
+     b'\x00\x00\x02\x13\x00\x00\x00\x16$6\x00TSR_BLEU_ORDER,TSR_CHRF_ORDER',
+     b'\x00\x00\x02\x14\x00\x00\x00\x16$7\x00TSR_METRIC_BLEU,TSR_METRIC_CHRF',
+     b'\x00\x00\x02\x15\x00\x00\x00\x16$8\x00TSR_NORM_LAYER,TSR_NORM_RMS,TSR_NORM_LAYER_STD',
+     b'\x00\x00\x02\x16\x00\x00\x00\x16$9\x00TSR_NORM_POST,TSR_NORM_PRE'),
+    _typenames=(b'\x00\x00\x02"tsr_attention_args',
+     b'\x00\x00\x02$tsr_binding',
+     b'\x00\x00\x02%tsr_bleu',
+     b"\x00\x00\x02'tsr_buffer",
+     b'\x00\x00\x02(tsr_chrf',
+     b'\x00\x00\x02)tsr_compile_options',
+     b'\x00\x00\x02*tsr_corpus_files',
+     b'\x00\x00\x02+tsr_device',
+     b'\x00\x00\x02,tsr_device_info',
+     b'\x00\x00\x02-tsr_device_properties',
+     b'\x00\x00\x00\x02tsr_dtype',
+     b'\x00\x00\x02.tsr_executable',
+     b'\x00\x00\x02/tsr_generate_options',
+     b'\x00\x00\x020tsr_generation',
+     b'\x00\x00\x021tsr_gradient_options',
+     b'\x00\x00\x023tsr_hypothesis',
+     b'\x00\x00\x026tsr_inspected',
+     b'\x00\x00\x027tsr_inspection',
+     b'\x00\x00\x029tsr_line_range',
+     b'\x00\x00\x02:tsr_masking',
+     b'\x00\x00\x02;tsr_model',
+     b'\x00\x00\x02<tsr_problem',
+     b'\x00\x00\x02=tsr_program',
+     b'\x00\x00\x01Xtsr_progress_fn',
+     b'\x00\x00\x00\x02tsr_ref',
+     b'\x00\x00\x02>tsr_runtime',
+     b'\x00\x00\x02?tsr_runtime_options',
+     b'\x00\x00\x02@tsr_schedule',
+     b'\x00\x00\x02Atsr_score_options',
+     b'\x00\x00\x02Btsr_scorer',
+     b'\x00\x00\x02Ctsr_scores',
+     b'\x00\x00\x00\x88tsr_shape',
+     b'\x00\x00\x02Dtsr_shortlist',
+     b'\x00\x00\x01&tsr_span',
+     b'\x00\x00\x00\x02tsr_status',
+     b'\x00\x00\x02Ftsr_target_score',
+     b'\x00\x00\x02Htsr_text_span',
+     b'\x00\x00\x02Itsr_token',
+     b'\x00\x00\x02\x1ctsr_token_fn',
+     b'\x00\x00\x02Jtsr_tokenizer',
+     b'\x00\x00\x02Ktsr_tokenizer_info',
+     b'\x00\x00\x02Ltsr_toy_task',
+     b'\x00\x00\x02Ntsr_trainer',
+     b'\x00\x00\x02Otsr_training_data_counts',
+     b'\x00\x00\x02Qtsr_training_data_options',
+     b'\x00\x00\x02\x1btsr_training_opened_fn',
+     b'\x00\x00\x02Stsr_training_options',
+     b'\x00\x00\x02Ttsr_training_run_options',
+     b'\x00\x00\x02Utsr_training_run_result',
+     b'\x00\x00\x02Vtsr_training_run_step',
+     b'\x00\x00\x02Wtsr_training_run_validation',
+     b'\x00\x00\x02dtsr_training_step_fn',
+     b'\x00\x00\x02\x1atsr_training_stopping_fn',
+     b'\x00\x00\x02etsr_training_validation_fn',
+     b'\x00\x00\x02Xtsr_transformer',
+     b'\x00\x00\x02Ytsr_transformer_config',
+     b'\x00\x00\x02Ztsr_transformer_options',
+     b'\x00\x00\x02[tsr_translation',
+     b'\x00\x00\x01\x8ctsr_translation_fn',
+     b'\x00\x00\x02^tsr_translation_hypothesis',
+     b'\x00\x00\x02ftsr_translation_piece_fn',
+     b'\x00\x00\x02_tsr_translation_request',
+     b'\x00\x00\x02`tsr_translator',
+     b'\x00\x00\x02atsr_translator_device',
+     b'\x00\x00\x02btsr_translator_options',
+     b'\x00\x00\x01ytsr_translator_use_fn'),
+)

@@ -12,13 +12,8 @@ import threading
 import weakref
 from typing import Any, Callable, List, Optional
 
-import cffi
-
-from ._declarations import DECLARATIONS
+from ._declarations import ffi as ffi
 from .errors import BY_STATUS, FileError, ForkError, error_of
-
-ffi: Any = cffi.FFI()
-ffi.cdef(DECLARATIONS)
 
 _FOLDER = pathlib.Path(__file__).resolve().parent
 _NAME = "libtessera.so.0"

@@ -533,7 +533,7 @@ class Translator(Closable):
         callback: Callable[[GenerationStepResult], Optional[bool]] = settings.callback
         tokens = self._folder.target.tokens
 
-        @ffi.callback("int32_t(void *, const tsr_token *)")  # type: ignore[misc]
+        @ffi.callback("int32_t (*)(void *, const tsr_token *)")  # type: ignore[misc]
         def tell(_user: Any, token: Any) -> int:
             if failure:
                 return 1

@@ -462,7 +462,7 @@ class _Run:
         self.open()
         options = self.options()
 
-        @ffi.callback("void(void *, const tsr_training_run_step *)")  # type: ignore[misc]
+        @ffi.callback("void (*)(void *, const tsr_training_run_step *)")  # type: ignore[misc]
         def on_step(_user: Any, s: Any) -> None:
             if self.tell_step is not None:
                 found = TrainingStep(
@@ -480,19 +480,19 @@ class _Run:
                 )
                 self.guarded(self.tell_step, found)
 
-        @ffi.callback("void(void *, const tsr_training_run_validation *)")  # type: ignore[misc]
+        @ffi.callback("void (*)(void *, const tsr_training_run_validation *)")  # type: ignore[misc]
         def on_validation(_user: Any, v: Any) -> None:
             if self.tell_validation is not None:
                 self.guarded(self.tell_validation, _validation(v))
 
-        @ffi.callback("tsr_status(void *, int64_t)")  # type: ignore[misc]
+        @ffi.callback("tsr_status (*)(void *, int64_t)")  # type: ignore[misc]
         def on_opened(_user: Any, _step: int) -> int:
             # Now no other training can be at work in the folder.
             text = self.trainer.recipe.to_yaml().encode("utf-8", "surrogateescape")
             path = os.path.join(self.value("out"), "train", "recipe.yaml")
             return int(lib.tsr_file_replace(self.text(path), text, len(text)))
 
-        @ffi.callback("int32_t(void *)")  # type: ignore[misc]
+        @ffi.callback("int32_t (*)(void *)")  # type: ignore[misc]
         def is_stopping(_user: Any) -> int:
             return 1 if self.is_stopping else 0
 

@@ -95,7 +95,7 @@ def _tell(job: _Job) -> None:
         pass
 
 
-@ffi.callback("void(void *, uint64_t, const tsr_translation *)")  # type: ignore[misc]
+@ffi.callback("void (*)(void *, uint64_t, const tsr_translation *)")  # type: ignore[misc]
 def _on_answer(user: Any, _ticket: int, answer: Any) -> None:
     called.now = True
     job = _jobs.pop(int(ffi.cast("uintptr_t", user)))
@@ -110,7 +110,7 @@ def _on_answer(user: Any, _ticket: int, answer: Any) -> None:
     called.now = False
 
 
-@ffi.callback("void(void *, uint64_t, const char *, size_t)")  # type: ignore[misc]
+@ffi.callback("void (*)(void *, uint64_t, const char *, size_t)")  # type: ignore[misc]
 def _on_piece(user: Any, _ticket: int, text: Any, size: int) -> None:
     job = _jobs.get(int(ffi.cast("uintptr_t", user)))
     if job is not None and job.piece is not None:
@@ -515,7 +515,7 @@ class Translator(Closable):
     def _use(self, work: Callable[[Any], int]) -> None:
         """Calls ``work`` with the transformer, when the batches that run have ended."""
 
-        @ffi.callback("tsr_status(void *, tsr_transformer *)")  # type: ignore[misc]
+        @ffi.callback("tsr_status (*)(void *, tsr_transformer *)")  # type: ignore[misc]
         def use(_user: Any, transformer: Any) -> int:
             try:
                 return work(transformer)
