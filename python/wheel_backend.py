@@ -68,3 +68,10 @@ def _rename(folder, name):
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     name = mesonpy.build_wheel(wheel_directory, config_settings, metadata_directory)
     return _rename(wheel_directory, name)
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    raise NotImplementedError(
+        "the package cannot be built without the library's sources beside it, so there is no archive of its sources "
+        "alone: in the source tree, `pip wheel python/` builds the wheel, and tools/ports/write the archive of the tree"
+    )

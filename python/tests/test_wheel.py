@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 
-from conftest import ROOT, lines_of
+from conftest import ROOT, lines_of, run_python
 
 USE = """
 import sys, tessera
@@ -99,3 +99,11 @@ def test_installed(wheel, tmp_path):
     assert texts == repr(lines_of(model / "sample.fr"))
     assert devices == "['cpu:0', 'reference:0'] []"
     assert loaded == ["1 True"] * 3
+
+
+def test_no_archive_of_sources():
+    """pip and build say why."""
+    pytest.importorskip("mesonpy")
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import wheel_backend; wheel_backend.build_sdist('.')"
+    done = run_python(code, str(ROOT / "python"))
+    assert done.returncode == 1 and "NotImplementedError: the package cannot be built without" in done.stderr
