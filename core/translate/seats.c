@@ -153,8 +153,7 @@ void tsr_seats_close(tsr_translator *t)
   tsr_runtime_destroy(t->own_runtime);
 }
 
-/* 1 if nobody works on a seat, and a thread may hold it. */
-static int32_t is_free(const tsr_seat *seat)
+int32_t tsr_seat_is_free(const tsr_seat *seat)
 {
   int32_t n_running = 0;
   for (int32_t i = 0; i < seat->n_workers; i++) {
@@ -172,7 +171,7 @@ static tsr_seat *find_free(tsr_translator *t, tsr_seat *wanted, int32_t *n_alive
     tsr_seat *seat = &t->seats[i];
     if (!wanted || wanted == seat) {
       *n_alive += !seat->is_dead;
-      found = !found && is_free(seat) ? seat : found;
+      found = !found && tsr_seat_is_free(seat) ? seat : found;
     }
   }
   return found;
@@ -248,6 +247,9 @@ void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers)
   seat->message = NULL;
   seat->failure = TSR_OK;
   seat->n_stopped = 0;
+  seat->n_shares = 0;
+  seat->n_left = 0;
+  seat->speed = 0.0;
   seat->is_dead = status != TSR_OK;
   int32_t n_alive = 0;
   for (int32_t i = 0; i < t->n_seats; i++) {
@@ -258,6 +260,11 @@ void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers)
   }
   pthread_cond_broadcast(&t->more);
   pthread_cond_broadcast(&t->changed);
+  if (n_alive > 0 && seat->is_dead && !t->is_closing) {
+    pthread_mutex_unlock(&t->lock);
+    tsr_log(TSR_LOG_WARNING, "%s; going on without it", tsr_error_message());
+    pthread_mutex_lock(&t->lock);
+  }
 }
 
 /* With `replacing`: device `index`, and whether it failed; NULL: it is among those that gave their place away, or there

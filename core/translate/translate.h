@@ -33,8 +33,9 @@ typedef struct tsr_replaced {
 typedef struct tsr_text_part {
   struct tsr_job *job;
   int32_t index;
-  int32_t state; /* TSR_PART_* */
-  int32_t n_ids; /* of the source, as the search takes it */
+  int32_t state;    /* TSR_PART_* */
+  int32_t is_taken; /* 1: of a call: a device searches it */
+  int32_t n_ids;    /* of the source, as the search takes it */
   tsr_prompt prompt;
   struct tsr_text_part *before; /* in the queue */
   struct tsr_text_part *after;
@@ -111,6 +112,12 @@ typedef struct tsr_seat {
   int32_t n_stopped;  /* of them, those that have seen that it failed */
   int32_t n_holders;  /* threads of callers that work with its transformer, or wait for that: its own begin nothing */
   int32_t is_held;    /* one of them does */
+  int32_t n_shares;   /* that it has searched of calls (lanes.c) */
+  int32_t n_threads;  /* that searched the last one */
+  double speed;       /* in costs of parts a second; 0: not known */
+  int32_t n_left;     /* calls, one after the other, that left all to other devices */
+  int32_t n_wanting;  /* lanes of calls that would take a share here */
+  const void *last_lane; /* that took one */
   struct tsr_worker *workers;
   const struct tsr_worker *last; /* that began a batch; NULL: none did */
 } tsr_seat;
@@ -168,6 +175,7 @@ struct tsr_translator {
   tsr_seat seats[TSR_MAX_SEATS];
   char failed[TSR_MAX_SEATS][64]; /* devices that failed, by name */
   int32_t n_failed;
+  int32_t has_told; /* of devices that wait until others fail */
   tsr_translator_statistics statistics;
 };
 
@@ -289,6 +297,9 @@ int32_t tsr_is_of_device(tsr_status status);
 /* With the lock, which is given up meanwhile: puts another device in the place of one that failed, all of whose workers
  * have stopped. Where there is none the seat is dead; with the last one, all that waits is given up. */
 void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers);
+
+/* With the lock: 1 if nobody works on a seat, and a thread may hold it. */
+int32_t tsr_seat_is_free(const tsr_seat *seat);
 
 /* With the lock, which is given up meanwhile: waits until the thread has a seat for itself, and its transformer rests.
  * wanted: NULL: the first one that is free. *held: nothing to release after an error. Errors: TSR_ERR_CANCELLED (the

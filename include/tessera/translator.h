@@ -190,17 +190,20 @@ TSR_API void tsr_translation_free(tsr_translation *translation);
 /* Translates n texts and waits for all. answers [n] receives the answers, each with its own status; the caller frees
  * them. If the queue is full, the call waits for room. Any number of threads. Errors: TSR_ERR_ARGUMENT (an argument is
  * NULL), TSR_ERR_OUT_OF_MEMORY: then there are no answers.
- * With static_batches the texts do not queue. Texts with equal options are searched together, as in tsr_generate, on
- * one of the devices, which has no other work meanwhile. If the device fails, finished texts stay, and the rest goes to
- * another device. Any other error ends the search for all unfinished texts: the text that it is about has the error in
- * its answer, and the others have TSR_ERR_CANCELLED; if it is about no text, all have the error. A text that is
- * cancelled or late leaves without the others. Draws of alternatives depend on the texts before them. */
+ * With static_batches the texts do not queue. Texts with equal options are searched together, as in tsr_generate. Of
+ * several devices, each takes a part of the texts, and another part when it has ended, as much as its speed suggests;
+ * it has no other work meanwhile. One that computes on the CPU without being made for it (TSR_DEVICE_SOFTWARE_GPU,
+ * TSR_DEVICE_REFERENCE) takes none as long as one that is (TSR_DEVICE_CPU) works. If a device fails, finished texts
+ * stay, and the rest goes to the others. Any other error ends the search for all unfinished texts: the text that it is
+ * about has the error in its answer, and the others have TSR_ERR_CANCELLED; if it is about no text, all have the error.
+ * A text that is cancelled or late leaves without the others. Alternatives are searched on one device: their draws
+ * depend on the texts before them. */
 TSR_API tsr_status tsr_translator_translate(tsr_translator *translator, int32_t n,
                                             const tsr_translation_request *requests,
                                             tsr_translation **answers) TSR_MUST_CHECK;
 
 /* The same, with the texts searched together as with static_batches, by a translator of either kind. It waits until the
- * batches of a device have ended; until it returns, texts that queue wait or go to another device.
+ * batches of a device have ended; until it returns, texts that queue wait.
  *   stop: NULL, or a number that another thread or a signal handler changes from 0 to 1: at the end of a step all
  *         unfinished texts are given up, and have TSR_ERR_CANCELLED. Alternatives are searched to their end. Borrowed
  *         during the call

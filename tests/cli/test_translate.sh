@@ -84,6 +84,24 @@ translate 0 --beam 1 --timings "$work/one.en"
 stderr_has 'sentences  1 '
 check 'timings: not one line' test "$(wc -l <"$out")" = 1
 
+# Several devices give the lines of one, in their order; commands that need one refuse them.
+seq 50 | while read -r _; do cat "$model/sample.en"; done >"$work/many.en"
+run 0 translate --model "$model" --device cpu --beam 1 "$work/many.en"
+cp "$out" "$work/many.fr"
+for devices in cpu,cpu cpu:0,reference,cpu:0; do
+  run 0 translate --model "$model" --device $devices --beam 1 --timings "$work/many.en"
+  check "$devices: other lines" cmp -s "$out" "$work/many.fr"
+  stderr_has 'device     cpu:0'
+done
+stderr_has 'warning: reference:0 computes on the CPU, as a backend does that is made for it'
+run 2 translate --model "$model" --device cpu, "$work/one.en"
+run 2 score "$model" --device cpu,cpu --source "$work/one.en" --target "$work/one.fr"
+stderr_has 'score: --device: one device is needed, not 2'
+run 2 attention "$model" --device cpu,cpu 'Hello.'
+run 2 trace "$model" --device cpu,cpu 'Hello.'
+run 2 profile "$model" "$work/one.en" --device cpu,cpu
+stderr_has 'profile: --device: one device is needed, not 2'
+
 # A sentence beyond the model's positions is cut, parted or refused, and told with its line; the others are translated.
 {
   cat "$work/one.en"

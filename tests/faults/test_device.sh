@@ -65,6 +65,25 @@ translate 4
 stderr_has 'failing:0: the device stopped answering'
 unset TESSERA_DEVICE
 
+# Another device that was named beside it takes what it has not finished.
+unset TESSERA_FAILING_RUNS
+translate 0 --device failing
+cp "$out" "$work/good"
+for runs in 1 5 40; do
+  export TESSERA_FAILING_RUNS="$runs"
+  for devices in failing,reference reference,failing; do
+    translate 0 --device "$devices"
+    check "$devices, $runs runs: other lines" cmp -s "$out" "$work/good"
+    if [ "$runs $devices" = '1 failing,reference' ]; then # the first one always has a share
+      stderr_has 'failing:0: the device stopped answering; going on without it'
+    fi
+  done
+done
+export TESSERA_FAILING_DEVICES=2 TESSERA_FAILING_RUNS=20
+translate 4 --device failing:0,failing:1
+stderr_has 'the device stopped answering; going on without it'
+unset TESSERA_FAILING_DEVICES
+
 # Many threads whose device it is: each text has its answer, and the first error is told.
 unset TESSERA_FAILING_RUNS
 run 0 bench load --model "$model" --device failing:0 --closed --threads 8 --repeat 1 --beam 1 "$work/text.en"

@@ -198,6 +198,115 @@ static void test_call(void **state)
   check_call("reference", 1, 1, 0, 8);
 }
 
+static void on_call_progress(void *user, int64_t done, int64_t total)
+{
+  int64_t *last = user;
+  assert_true(done > *last && done <= total);
+  *last = done;
+}
+
+/* Several devices take turns at the texts of a call: each text is as one device alone translates it. */
+static void check_devices(const char *const *devices, int32_t n_devices, int32_t beam, int32_t is_sampled, int32_t n)
+{
+  tsr_translation_request requests[MOST_LINES];
+  tsr_translation *expected[MOST_LINES], *answers[MOST_LINES];
+  int64_t done = 0;
+  const tsr_translator_options wanted = {
+      TSR_SIZED(tsr_translator_options), .n_devices = n_devices, .devices = devices, .batch = 4, .static_batches = 1,
+      .progress = on_call_progress,      .progress_user = &done};
+  tsr_translator *alone = open_on("cpu", 1), *t;
+  check(tsr_translator_open(folder, &wanted, &t));
+  tsr_generate_options options = search_of(tsr_translator_model(t), beam);
+  options.sample = is_sampled;
+  options.seed = 7;
+  fill_requests(&options, n, requests);
+  check(tsr_translator_translate(alone, n, requests, expected));
+  tsr_translator_statistics s;
+  for (int32_t turn = 0; turn < 3; turn++) { /* with speeds that are not known, and with those that are */
+    done = 0;
+    check(tsr_translator_translate(t, n, requests, answers));
+    assert_int_equal(done, n);
+    for (int32_t i = 0; i < n; i++) {
+      assert_int_equal(answers[i]->status, TSR_OK);
+      assert_int_equal(answers[i]->n_restarts, 0);
+      assert_string_equal(answers[i]->hypotheses[0]->text, expected[i]->hypotheses[0]->text);
+    }
+    free_answers(n, answers);
+    tsr_translator_measure(t, &s);
+    assert_int_equal(s.answered, (turn + 1) * n);
+    assert_int_equal(s.running + s.waiting, 0);
+  }
+  free_answers(n, expected);
+  assert_int_equal(s.devices, n_devices);
+  tsr_translator_close(alone);
+  tsr_translator_close(t);
+}
+
+static void test_devices(void **state)
+{
+  (void)state;
+  static const char *const twice[] = {"cpu", "cpu"}, *const spare[] = {"reference", "cpu", "cpu"},
+                           *const references[] = {"reference", "reference"};
+  check_devices(twice, 2, 1, 0, MOST_LINES);
+  check_devices(twice, 2, 4, 0, 3);
+  check_devices(twice, 2, 1, 1, 40);
+  check_devices(spare, 3, 4, 0, MOST_LINES);
+  check_devices(references, 2, 1, 0, 6);
+  check_devices(twice, 2, 1, 0, 1);
+}
+
+typedef struct long_call {
+  tsr_translator *translator;
+  pthread_t thread;
+  atomic_int is_over;
+} long_call;
+
+static void *translate_long(void *opaque)
+{
+  enum { N = MOST_LINES / 2, BEAM = 4, TOKENS = 100 };
+  long_call *l = opaque;
+  tsr_translation_request requests[N];
+  tsr_translation *answers[N];
+  tsr_generate_options options = search_of(tsr_translator_model(l->translator), BEAM);
+  options.min_length = options.max_length = TOKENS;
+  fill_requests(&options, N, requests);
+  check(tsr_translator_translate(l->translator, N, requests, answers));
+  atomic_store(&l->is_over, 1);
+  for (int32_t i = 0; i < N; i++) {
+    assert_int_equal(answers[i]->status, TSR_OK);
+  }
+  free_answers(N, answers);
+  return NULL;
+}
+
+/* A short call need not wait until a long one has ended, which has all devices in turns with it. */
+static void test_turns(void **state)
+{
+  (void)state;
+  static const char *const devices[] = {"cpu", "cpu"};
+  const tsr_translator_options wanted = {TSR_SIZED(tsr_translator_options), .n_devices = 2, .devices = devices,
+                                         .batch = 4, .static_batches = 1};
+  long_call call = {0};
+  tsr_translation_request request;
+  tsr_translation *answer;
+  tsr_translator_statistics s = {0};
+  check(tsr_translator_open(folder, &wanted, &call.translator));
+  tsr_generate_options options = search_of(tsr_translator_model(call.translator), 1);
+  fill_requests(&options, 1, &request);
+  assert_int_equal(pthread_create(&call.thread, NULL, translate_long, &call), 0);
+  while (s.running == 0 && s.answered == 0) {
+    tsr_translator_measure(call.translator, &s);
+  }
+  for (int32_t i = 0; i < 2; i++) {
+    check(tsr_translator_translate(call.translator, 1, &request, &answer));
+    assert_int_equal(answer->status, TSR_OK);
+    free_answers(1, &answer);
+  }
+  assert_int_equal(atomic_load(&call.is_over), 0);
+  pthread_join(call.thread, NULL);
+  tsr_translator_close(call.translator);
+}
+
 typedef struct stopping {
   volatile int32_t stop;
   int32_t after; /* pieces */
@@ -578,19 +687,28 @@ static int32_t run_and_fail(tsr_backend_executable *executable)
   return atomic_fetch_sub(&runs_left, 1) > 0 ? reference->run(executable) : TSR_ERR_DEVICE_LOST;
 }
 
+/* Not one of the CPU's, which would be left out beside a better one. */
+static int32_t fake_properties(void *context, uint32_t index, tsr_device_properties *properties)
+{
+  const int32_t status = reference->device_properties(context, index, properties);
+  properties->type = TSR_DEVICE_DISCRETE_GPU;
+  return status;
+}
+
 static const tsr_backend *query_fake(uint32_t major, const tsr_host *host)
 {
   reference = tessera_backend_query(major, host);
   table = *reference;
   table.name = "fake";
   table.run = run_and_fail;
+  table.device_properties = fake_properties;
   return &table;
 }
 
 /* What was finished stays; the rest goes to the other device, or has the error. */
 static void check_failing(int32_t n_devices)
 {
-  enum { N = 12, RUNS = 20 };
+  enum { N = 12, RUNS = 20, RUNS_OF_FIRST_SHARE = 3 };
   static const char *const devices[] = {"fake", "cpu"};
   tsr_runtime *runtime;
   tsr_translator *t;
@@ -608,7 +726,7 @@ static void check_failing(int32_t n_devices)
   tsr_generate_options search = search_of(tsr_translator_model(t), 1);
   search.max_length = 8;
   fill_requests(&search, N, requests);
-  atomic_store(&runs_left, RUNS);
+  atomic_store(&runs_left, n_devices == 2 ? RUNS_OF_FIRST_SHARE : RUNS);
   check(tsr_translator_translate(t, N, requests, answers));
   int32_t n_good = 0, n_restarts = 0;
   for (int32_t i = 0; i < N; i++) {
@@ -650,6 +768,7 @@ int main(void)
       cmocka_unit_test(test_call),       cmocka_unit_test(test_together), cmocka_unit_test(test_numbers),
       cmocka_unit_test(test_one_by_one), cmocka_unit_test(test_many),     cmocka_unit_test(test_close),
       cmocka_unit_test(test_pieces),     cmocka_unit_test(test_use),      cmocka_unit_test(test_failing),
+      cmocka_unit_test(test_devices),    cmocka_unit_test(test_turns),
   };
   return cmocka_run_group_tests(tests, open_lines, close_lines);
 }

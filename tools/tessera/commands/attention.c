@@ -422,6 +422,11 @@ static int run(void *opaque)
 static const tsr_choice kind_choices[] = {{"encoder"}, {"decoder"}, {"cross"}, {NULL}};
 _Static_assert(sizeof kind_choices / sizeof kind_choices[0] == KINDS + 1, "kinds");
 
+static int check(void *opaque)
+{
+  return translator_settings_one_device("attention", &((request *)opaque)->translator);
+}
+
 #define FIELD(member) TSR_FIELD(request, member)
 
 static const tsr_option rows[] = {
@@ -466,5 +471,6 @@ const tsr_command tsr_command_attention = {
     .examples = "tessera attention tools/demo-model 'The museum is worth visiting.' --png cross.png --layer 2",
     .session_size = sizeof(request),
     .initial = &initial,
+    .check = check,
     .run = run,
 };

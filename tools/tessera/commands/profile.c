@@ -328,7 +328,7 @@ static int check(void *opaque)
   }
   s->settings.workers = 1;
   s->settings.profile = 1;
-  return TSR_EXIT_OK;
+  return translator_settings_one_device("profile", &s->settings);
 }
 
 static int run(void *opaque)

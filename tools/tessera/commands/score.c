@@ -44,7 +44,9 @@ typedef struct session {
 
 static int check(void *opaque)
 {
-  return ((session *)opaque)->options.source ? TSR_EXIT_OK : tsr_cli_usage("score", "--source is missing");
+  const settings *options = &((session *)opaque)->options;
+  return options->source ? translator_settings_one_device("score", &options->translator)
+                         : tsr_cli_usage("score", "--source is missing");
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */

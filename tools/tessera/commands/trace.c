@@ -238,9 +238,9 @@ static int check(void *opaque)
   }
   r->settings[1] = r->settings[0];
   for (int32_t side = 0; side < r->devices.n; side++) {
-    r->settings[side].device = r->devices.values[side];
+    r->settings[side].devices = (tsr_names){.values = {r->devices.values[side]}, .n = 1};
   }
-  return TSR_EXIT_OK;
+  return translator_settings_one_device("trace", &r->settings[0]);
 }
 
 #define FIELD(member) TSR_FIELD(request, member)

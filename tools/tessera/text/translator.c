@@ -22,8 +22,8 @@ _Static_assert(TSR_LONG_CUT == 0 && TSR_LONG_SPLIT == 1 && TSR_LONG_ERROR == 2, 
 #define FIELD(member) TSR_FIELD(translator_settings, member)
 
 static const tsr_option rows[N_TRANSLATOR_OPTIONS + 1] = {
-    {"device", "NAME", TSR_OPTION_DEVICE, FIELD(device),
-     .help = "where to compute: vulkan:0, reference, auto ... (see `tessera devices`)",
+    {"device", "D,..", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1,
+     .help = "where to compute: vulkan:0, reference, auto ... (see `tessera devices`); several compute side by side",
      .otherwise = "TESSERA_DEVICE, else auto"},
     {"batch", "N", TSR_OPTION_INTEGER, FIELD(batch), 1, 1024, .shows_range = 1, .help = "sentences computed at once",
      .otherwise = "32, and fewer with a wide beam on a CPU"},
@@ -60,6 +60,12 @@ int translator_settings_given(const translator_settings *settings)
 {
   return memchr(settings->is_given, 1, sizeof settings->is_given) ||
          memchr(settings->search.is_given, 1, sizeof settings->search.is_given);
+}
+
+int translator_settings_one_device(const char *command, const translator_settings *settings)
+{
+  int32_t n = settings->devices.n;
+  return n <= 1 ? TSR_EXIT_OK : tsr_cli_usage(command, "--device: one device is needed, not %d", (int)n);
 }
 
 /* The answers of the last search are not needed any more. */
@@ -204,8 +210,8 @@ static tsr_status create(translator *t)
 {
   const translator_settings *settings = t->settings;
   const tsr_translator_options options = {TSR_SIZED(tsr_translator_options),
-                                          .n_devices = settings->device ? 1 : 0,
-                                          .devices = &settings->device,
+                                          .n_devices = settings->devices.n,
+                                          .devices = settings->devices.values,
                                           .runtime = t->runtime,
                                           .weights = settings->weights,
                                           .strict = settings->strict,
@@ -429,12 +435,22 @@ int translator_use(const translator *t, tsr_translator_use_fn use, void *user)
 }
 
 /* A tsr_translator_use_fn. */
-static tsr_status print_device(void *user, tsr_transformer *transformer)
+static tsr_status print_working(void *user, tsr_transformer *transformer)
 {
   const tsr_device *device = tsr_transformer_device(transformer);
   (void)user;
   fprintf(stderr, "device     %s (%s)\n", tsr_device_name(device), tsr_device_get_properties(device)->name);
   return TSR_OK;
+}
+
+static int print_device(const translator *t, int32_t index)
+{
+  tsr_status status = tsr_translator_use(t->translator, index, print_working, NULL);
+  if (status == TSR_OK || t->settings->devices.n <= 1) {
+    return tsr_cli_fail(status);
+  }
+  fprintf(stderr, "device     %s (it failed)\n", t->settings->devices.values[index]);
+  return TSR_EXIT_OK;
 }
 
 int translator_print_timings(const translator *t)
@@ -444,7 +460,10 @@ int translator_print_timings(const translator *t)
   tsr_translator_statistics s;
   tsr_translator_measure(t->translator, &s);
   double seconds = total > 0 ? total : 1e-9;
-  int code = translator_use(t, print_device, NULL);
+  int code = TSR_EXIT_OK;
+  for (int32_t i = 0; i < (t->settings->devices.n > 1 ? t->settings->devices.n : 1) && code == TSR_EXIT_OK; i++) {
+    code = print_device(t, i);
+  }
   fprintf(stderr, "load       %.3f s\n", load);
   fprintf(stderr, "translate  %.3f s: text %.3f s, search %.3f s on %d thread%s\n", total, total - s.search_seconds,
           s.search_seconds, (int)s.search_threads, s.search_threads == 1 ? "" : "s");

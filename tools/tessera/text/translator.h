@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model, its tokenizer and a device, for the subcommands that translate text: their options, and translating chunks
+ * A model, its tokenizer and devices, for the subcommands that translate text: their options, and translating chunks
  * of sentences, so that a stream of any length is translated in constant memory, and the batches within a chunk can
  * still be sorted by length. Functions that return int return exit codes, as in message.h.
  */
@@ -17,7 +17,7 @@ enum { N_TRANSLATOR_OPTIONS = 10 };
 
 typedef struct translator_settings {
   const char *model;
-  const char *device;
+  tsr_names devices; /* none: TESSERA_DEVICE, else auto */
   search_settings search;
   int scores;    /* 1: greedy search and sampling compute scores, too */
   int32_t batch; /* 0: the library's default; likewise workers */
@@ -39,6 +39,9 @@ extern const tsr_option_table translator_options;
 
 /* 1 if one of them was given. */
 int translator_settings_given(const translator_settings *settings);
+
+/* For a command that computes on one device: refuses several. Returns an exit code. */
+int translator_settings_one_device(const char *command, const translator_settings *settings);
 
 enum { TRANSLATOR_CHUNK = 1000 };
 
@@ -72,7 +75,7 @@ typedef struct translator {
 /* Chooses the languages of a tokenizer; NULL: as they are. What the tokenizer does not have is a wrong command line. */
 int translator_choose_languages(tsr_tokenizer *tokenizer, const char *source, const char *target);
 
-/* Loads the model on the device. `settings` outlives the translator. Finish it also after a failure. */
+/* Loads the model on the devices. `settings` outlives the translator. Finish it also after a failure. */
 int translator_open(translator *t, const translator_settings *settings);
 void translator_finish(translator *t);
 
@@ -102,9 +105,9 @@ typedef struct translation {
 /* Receives the chunk's translations, in order. */
 typedef int (*translator_receiver)(void *user, const translation *translation);
 
-/* Translates the chunk. Where the device fails, the rest of the chunk and all later ones are translated on another one
- * if `auto` chose it, with a warning; otherwise the sentences before the first that is not finished are handed over,
- * and the message tells up to which line. */
+/* Translates the chunk, on all devices side by side. Where one fails, a warning tells so, and the rest of the chunk and
+ * all later ones are translated by the others, or by the one that takes its place if `auto` chose it. Without any, the
+ * sentences before the first that is not finished are handed over, and the message tells up to which line. */
 int translator_search(translator *t, const tsr_generate_options *options, translator_receiver receive, void *user);
 
 /* Empties it. */
@@ -113,7 +116,8 @@ void translator_clear(translator *t);
 /* Both, with the options of the model and the command line. */
 int translator_run(translator *t, translator_receiver receive, void *user);
 
-/* Calls `use` with the transformer, as tsr_translator_use does; the message for an error is printed. */
+/* Calls `use` with the transformer on the first device, as tsr_translator_use does; the message for an error is
+ * printed. */
 int translator_use(const translator *t, tsr_translator_use_fn use, void *user);
 
 /* Prints on stderr what loading and translating took. */
