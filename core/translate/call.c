@@ -3,7 +3,6 @@
  * The texts of one call, which are searched together.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/status.h"

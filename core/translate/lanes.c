@@ -237,8 +237,8 @@ static int32_t type_of(const tsr_seat *seat)
   return seat->is_dead || seat->failure != TSR_OK ? 0 : tsr_device_get_properties(seat->device)->type;
 }
 
-/* 1 if a device computes on the host's processors, and another one there does that better: side by side, each text that
- * this one takes would be one that the other has had to wait for. */
+/* 1 if a device computes on the host's processors, and another one is made for that: side by side, this one would take
+ * processors away from the better one. */
 static int32_t is_spare(const tsr_translator *t, const tsr_seat *seat)
 {
   int32_t type = type_of(seat), n_better = 0;

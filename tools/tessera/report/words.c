@@ -53,7 +53,8 @@ static void say_operators_worst(sentence *s, const json_t *results)
     }
   }
   if (worst) {
-    say(s, "; the largest error is %.2f of its bound (%s)", most, worst);
+    say(s, "; the largest error%s is %.2f of its bound (%s)",
+        report_number(results, "failed") > 0.0 ? " of the others" : "", most, worst);
   }
 }
 
