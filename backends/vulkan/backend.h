@@ -136,6 +136,9 @@ uint64_t tsr_vk_heap_limit(const tsr_vk_hardware *hardware, uint32_t heap);
 /* Bytes of the heap that are free, as far as the driver tells, for a program that holds `held` of them. */
 uint64_t tsr_vk_heap_free(const tsr_vk_hardware *hardware, VkPhysicalDevice device, uint32_t heap, uint64_t held);
 
+/* That of the largest heap that is the device's own; of all memory where it has none of its own. */
+uint64_t tsr_vk_largest_heap(const tsr_vk_hardware *hardware);
+
 /* Of a storage within a buffer, bytes. */
 uint32_t tsr_vk_buffer_alignment(const tsr_vk_hardware *hardware);
 
@@ -348,8 +351,8 @@ typedef struct tsr_vk_pace {
   int learns;   /* 1: the bound follows from how long submits take */
 } tsr_vk_pace;
 
-/* wanted: the option WATCHDOG_FLOPS; negative: not set. */
-void tsr_vk_pace_init(tsr_vk_pace *pace, const tsr_vk_caps *caps, double wanted);
+/* memory: the device's own, in bytes; wanted: the option WATCHDOG_FLOPS; negative: not set. */
+void tsr_vk_pace_init(tsr_vk_pace *pace, const tsr_vk_caps *caps, uint64_t memory, double wanted);
 
 /* A submit with so much work took so long. */
 void tsr_vk_pace_learn(tsr_vk_pace *pace, double work, double seconds);

@@ -169,7 +169,7 @@ int32_t tsr_vk_device_open(const tsr_vk_context *context, VkPhysicalDevice physi
   d->caps.tuning = &d->tuning;
   d->force_staging = options.staging;
   d->pipelines.on_disk = options.pipeline_cache;
-  tsr_vk_pace_init(&d->pace, &d->caps, options.watchdog_flops);
+  tsr_vk_pace_init(&d->pace, &d->caps, tsr_vk_largest_heap(&d->hardware), options.watchdog_flops);
   uint64_t heap = d->hardware.max_buffer_size;
   d->block_bytes = heap / 16 < (4u << 20) ? heap / 16 : (4u << 20);
 

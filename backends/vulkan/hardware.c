@@ -109,6 +109,13 @@ static uint64_t device_heaps(const tsr_vk_hardware *hardware, uint64_t *largest)
   return sum;
 }
 
+uint64_t tsr_vk_largest_heap(const tsr_vk_hardware *hardware)
+{
+  uint64_t largest;
+  device_heaps(hardware, &largest);
+  return largest;
+}
+
 uint32_t tsr_vk_buffer_alignment(const tsr_vk_hardware *hardware)
 {
   VkDeviceSize alignment = hardware->properties.limits.minStorageBufferOffsetAlignment;
