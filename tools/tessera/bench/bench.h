@@ -15,6 +15,10 @@
 
 enum { BENCH_REPEATS = 999 /* at most */ };
 
+/* What a GPU runs before it is timed. One that had nothing to do, while data were made, has slow clocks (an H100 a
+ * sixth of its fastest), and takes a while to raise them. */
+#define BENCH_WAKING_SECONDS 0.5
+
 /* `tessera bench machine` and so on. */
 extern const tsr_command bench_compare;
 extern const tsr_command bench_load;

@@ -9,6 +9,7 @@
 #include "tessera/generate.h"
 #include "tools/random/random.h"
 #include "tools/tessera/bench/bench.h"
+#include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/programs/kinds.h"
@@ -168,14 +169,15 @@ static int prepare(session *s)
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-static int measure(session *s, bench_model_sample *sample)
+/* A sample of rounds that take so long. */
+static int measure(session *s, double seconds, bench_model_sample *sample)
 {
   const bench_model_task *task = s->task;
   tsr_generate_statistics before, after;
   tsr_generate_measure(s->transformer, &before);
   double start = tsr_cli_seconds(), taken = 0.0;
   int32_t rounds = 0;
-  for (int code; taken < sample_seconds; rounds++) {
+  for (int code; taken < seconds; rounds++) {
     code = task->what == BENCH_GENERATE ? generate(s) : tsr_cli_fail(tsr_executable_run(s->executable));
     if (code != TSR_EXIT_OK) {
       return code;
@@ -264,8 +266,12 @@ int bench_model_body(const void *task)
   if (code == TSR_EXIT_OK) {
     code = prepare(&s);
   }
-  for (int32_t request; code == TSR_EXIT_OK && bench_next(&request);) {
-    if (request == BENCH_PROFILE) {
+  bench_model_sample sample;
+  for (int32_t request, awake = 0; code == TSR_EXIT_OK && bench_next(&request); awake = 1) {
+    if (!awake && tsr_cli_is_gpu(tsr_device_get_properties(s.device)->type)) {
+      code = measure(&s, BENCH_WAKING_SECONDS, &sample);
+    }
+    if (code == TSR_EXIT_OK && request == BENCH_PROFILE) {
       bench_model_profile profile;
       code = measure_profile(&s, &profile);
       if (code == TSR_EXIT_OK) {
@@ -273,8 +279,7 @@ int bench_model_body(const void *task)
       }
       continue;
     }
-    bench_model_sample sample;
-    code = measure(&s, &sample);
+    code = code == TSR_EXIT_OK ? measure(&s, sample_seconds, &sample) : code;
     if (code == TSR_EXIT_OK) {
       bench_reply(&sample, sizeof sample);
     }

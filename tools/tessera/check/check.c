@@ -473,8 +473,7 @@ static int32_t count_jobs(const check_session *s)
     return (int32_t)s->request.jobs;
   }
   for (int32_t i = 0; i < s->n_subjects; i++) {
-    const int32_t type = tsr_device_get_properties(s->devices[i]->device)->type;
-    n_gpus += type == TSR_DEVICE_DISCRETE_GPU || type == TSR_DEVICE_INTEGRATED_GPU || type == TSR_DEVICE_VIRTUAL_GPU;
+    n_gpus += tsr_cli_is_gpu(tsr_device_get_properties(s->devices[i]->device)->type);
   }
   return n_gpus < s->n_subjects || processors < 4 ? 1 : processors / 2 < MOST ? (int32_t)processors / 2 : MOST;
 }

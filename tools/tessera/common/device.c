@@ -73,3 +73,8 @@ const char *tsr_cli_device_type(int32_t type)
     return "unknown";
   }
 }
+
+int tsr_cli_is_gpu(int32_t type)
+{
+  return type == TSR_DEVICE_DISCRETE_GPU || type == TSR_DEVICE_INTEGRATED_GPU || type == TSR_DEVICE_VIRTUAL_GPU;
+}

@@ -17,4 +17,7 @@ int tsr_cli_device(tsr_runtime *runtime, const char *name, tsr_device **device);
 /* "discrete GPU" and so on for TSR_DEVICE_*. Static. */
 const char *tsr_cli_device_type(int32_t type);
 
+/* Whether that is a processor of its own: with clocks, compilers and memory that are not the CPU's. */
+int tsr_cli_is_gpu(int32_t type);
+
 #endif
