@@ -54,8 +54,8 @@ const uint kept = largest % LARGEST_SUMS;
 IN4(0, a)
 IN4(1, b)
 
-/* Two buffers: while a step is multiplied the next one is on its way. A row has a group more than are used, so that
- * neighbouring rows start in different banks. */
+/* One step, as deep as fits: while it is multiplied the next one is on its way, into registers. A row has a group more
+ * than are used, so that neighbouring rows start in different banks. */
 #ifdef QUANTISED
 #define A_QUADS 1u /* in memory, of a group of a */
 #else
@@ -69,9 +69,7 @@ const uint column_groups = tile_columns / GROUP;
 const uint a_pitch = (a_along_depth != 0u ? step_groups : row_groups) + 1u;
 const uint b_pitch = (b_along_depth != 0u ? step_groups : column_groups) + 1u;
 const uint a_rows = a_along_depth != 0u ? tile_rows : step_groups * GROUP;
-const uint b_rows = b_along_depth != 0u ? tile_columns : step_groups * GROUP;
-const uint b_from = a_rows * a_pitch;
-const uint buffer_groups = b_from + b_rows * b_pitch;
+const uint b_begin = a_rows * a_pitch;
 shared UNIT tiles[shared_groups * UNITS];
 
 /* Groups of a step that one invocation brings. A large workgroup brings less than one each. */
@@ -79,6 +77,10 @@ const uint a_groups = tile_rows * step_groups;
 const uint b_groups = tile_columns * step_groups;
 const uint a_loads = (a_groups + size - 1u) / size;
 const uint b_loads = (b_groups + size - 1u) / size;
+
+const uint m_shapes = part_rows / shape_m;
+const uint n_shapes = part_columns / shape_n;
+coopmat<SUM, gl_ScopeSubgroup, shape_m, shape_n, gl_MatrixUseAccumulator> sum[m_shapes * n_shapes];
 
 uvec3 tile; /* z: part of the depth, parts of one batch after another */
 uint batch;
@@ -124,32 +126,53 @@ void find_operands()
   }
 }
 
+/* Of the depth of a step, the group in which lies what the invocation brings with its load i of a, of b */
+uint a_from(uint i)
+{
+  return a_along_depth != 0u ? lane % step_groups : (lane + i * size) / row_groups / GROUP;
+}
+
+uint b_from(uint i)
+{
+  return b_along_depth != 0u ? lane % step_groups : (lane + i * size) / column_groups / GROUP;
+}
+
 /* Starts to load groups k and following. */
 void fetch(uint k)
 {
+  uint own = min(k + lane % step_groups, depth - 1u);
   [[unroll]] for (uint i = 0u; i < a_loads; ++i) {
-    uint place = lane + i * size;
     uint at = a_at[i];
     if (a_along_depth != 0u) {
-      at += min(k + place % step_groups, depth - 1u) * A_QUADS;
+      at += own * A_QUADS;
     } else {
-      at += min(k * GROUP + place / row_groups, depth * GROUP - 1u) * a_stride[3];
+      at += min(k * GROUP + (lane + i * size) / row_groups, depth * GROUP - 1u) * a_stride[3];
     }
     [[unroll]] for (uint j = 0u; j < A_QUADS; ++j) {
       a_next[i * A_QUADS + j] = QUAD(a, at + j);
     }
   }
   [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
-    uint place = lane + i * size;
     uint at = b_at[i];
     if (b_along_depth != 0u) {
-      at += min(k + place % step_groups, depth - 1u) * B_QUADS;
+      at += own * B_QUADS;
     } else {
-      at += min(k * GROUP + place / column_groups, depth * GROUP - 1u) * b_stride[2];
+      at += min(k * GROUP + (lane + i * size) / column_groups, depth * GROUP - 1u) * b_stride[2];
     }
     [[unroll]] for (uint j = 0u; j < B_QUADS; ++j) {
       b_next[i * B_QUADS + j] = QUAD(b, at + j);
     }
+  }
+}
+
+/* Makes zeros of what was loaded from behind the depth, in a step that begins at group k. */
+void clear_behind(uint k)
+{
+  [[unroll]] for (uint i = 0u; i < a_loads * A_QUADS; ++i) {
+    a_next[i] = k + a_from(i / A_QUADS) < depth ? a_next[i] : uvec4(0u);
+  }
+  [[unroll]] for (uint i = 0u; i < b_loads * B_QUADS; ++i) {
+    b_next[i] = k + b_from(i / B_QUADS) < depth ? b_next[i] : uvec4(0u);
   }
 }
 
@@ -163,8 +186,8 @@ void put(uint at, uvec4 group)
 #endif
 }
 
-/* Puts groups k and following, which fetch loaded, into a buffer; zeros behind the last. */
-void put_step(uint buffer_at, uint k)
+/* Puts what fetch loaded into shared memory. */
+void put_step()
 {
   [[unroll]] for (uint i = 0u; i < a_loads; ++i) {
     uint place = lane + i * size;
@@ -175,9 +198,8 @@ void put_step(uint buffer_at, uint k)
     }
 #endif
     uint across = a_along_depth != 0u ? step_groups : row_groups;
-    uint from = a_along_depth != 0u ? place % step_groups : place / row_groups / GROUP;
     if (a_loads * size == a_groups || place < a_groups) {
-      put(buffer_at + place / across * a_pitch + place % across, k + from < depth ? group : uvec4(0u));
+      put(place / across * a_pitch + place % across, group);
     }
   }
   [[unroll]] for (uint i = 0u; i < b_loads; ++i) {
@@ -189,9 +211,40 @@ void put_step(uint buffer_at, uint k)
     }
 #endif
     uint across = b_along_depth != 0u ? step_groups : column_groups;
-    uint from = b_along_depth != 0u ? place % step_groups : place / column_groups / GROUP;
     if (b_loads * size == b_groups || place < b_groups) {
-      put(buffer_at + b_from + place / across * b_pitch + place % across, k + from < depth ? group : uvec4(0u));
+      put(b_begin + place / across * b_pitch + place % across, group);
+    }
+  }
+}
+
+/* Adds what the step in shared memory gives to the sums of a subgroup's part. */
+void multiply(uint part_row, uint part_column)
+{
+  uint a_part = (a_along_depth != 0u ? part_row * a_pitch : part_row / GROUP) * UNITS;
+  uint b_part = (b_begin + (b_along_depth != 0u ? part_column * b_pitch : part_column / GROUP)) * UNITS;
+  [[unroll]] for (uint step = 0u; step < step_groups * GROUP; step += shape_k) {
+    coopmat<FACTOR, gl_ScopeSubgroup, shape_m, shape_k, gl_MatrixUseA> x[m_shapes];
+    [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
+      if (a_along_depth != 0u) {
+        coopMatLoad(x[m], tiles, a_part + m * shape_m * a_pitch * UNITS + step * UNITS / GROUP, a_pitch * UNITS,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      } else {
+        coopMatLoad(x[m], tiles, a_part + step * a_pitch * UNITS + m * shape_m * UNITS / GROUP, a_pitch * UNITS,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+      }
+    }
+    [[unroll]] for (uint n = 0u; n < n_shapes; ++n) {
+      coopmat<FACTOR, gl_ScopeSubgroup, shape_k, shape_n, gl_MatrixUseB> z;
+      if (b_along_depth != 0u) {
+        coopMatLoad(z, tiles, b_part + n * shape_n * b_pitch * UNITS + step * UNITS / GROUP, b_pitch * UNITS,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+      } else {
+        coopMatLoad(z, tiles, b_part + step * b_pitch * UNITS + n * shape_n * UNITS / GROUP, b_pitch * UNITS,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      }
+      [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
+        sum[m * n_shapes + n] = coopMatMulAdd(x[m], z, sum[m * n_shapes + n]);
+      }
     }
   }
 }
@@ -273,8 +326,6 @@ void keep_largest(uint at_row, uint word)
 
 void main()
 {
-  const uint m_shapes = part_rows / shape_m;
-  const uint n_shapes = part_columns / shape_n;
   const uint parts_across = tile_columns / part_columns;
   if (group_index() >= groups) {
     return;
@@ -283,7 +334,6 @@ void main()
   lane = gl_LocalInvocationID.x;
   uint part_row = gl_SubgroupID / parts_across * part_rows;
   uint part_column = gl_SubgroupID % parts_across * part_columns;
-  coopmat<SUM, gl_ScopeSubgroup, shape_m, shape_n, gl_MatrixUseAccumulator> sum[m_shapes * n_shapes];
   [[unroll]] for (uint i = 0u; i < m_shapes * n_shapes; ++i) {
     sum[i] = coopmat<SUM, gl_ScopeSubgroup, shape_m, shape_n, gl_MatrixUseAccumulator>(SUM(0));
   }
@@ -292,51 +342,23 @@ void main()
   uint begin = (tile.z - batch * parts) * part_depth;
   uint end = min(begin + part_depth, depth);
   find_operands();
-  uint buffer_at = 0u;
-  for (uint k = begin; k < end + step_groups; k += step_groups) {
+  fetch(begin);
+  for (uint k = begin; k < end; k += step_groups) {
+    if (has_rest != 0u && k + step_groups > depth) {
+      clear_behind(k);
+    }
+    put_step();
+    barrier();
     /* In a branch, lest a compiler moves the loads behind the multiplications, to where they are used */
-    if (k < end) {
-      fetch(k);
+    if (k + step_groups < end) {
+      fetch(k + step_groups);
     }
-    if (k > begin) {
-      uint a_part = (buffer_at + (a_along_depth != 0u ? part_row * a_pitch : part_row / GROUP)) * UNITS;
-      uint b_part = (buffer_at + b_from + (b_along_depth != 0u ? part_column * b_pitch : part_column / GROUP)) * UNITS;
-      for (uint step = 0u; step < step_groups * GROUP; step += shape_k) {
-        coopmat<FACTOR, gl_ScopeSubgroup, shape_m, shape_k, gl_MatrixUseA> x[m_shapes];
-        [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
-          if (a_along_depth != 0u) {
-            coopMatLoad(x[m], tiles, a_part + m * shape_m * a_pitch * UNITS + step * UNITS / GROUP, a_pitch * UNITS,
-                        gl_CooperativeMatrixLayoutRowMajor);
-          } else {
-            coopMatLoad(x[m], tiles, a_part + step * a_pitch * UNITS + m * shape_m * UNITS / GROUP, a_pitch * UNITS,
-                        gl_CooperativeMatrixLayoutColumnMajor);
-          }
-        }
-        [[unroll]] for (uint n = 0u; n < n_shapes; ++n) {
-          coopmat<FACTOR, gl_ScopeSubgroup, shape_k, shape_n, gl_MatrixUseB> z;
-          if (b_along_depth != 0u) {
-            coopMatLoad(z, tiles, b_part + n * shape_n * b_pitch * UNITS + step * UNITS / GROUP, b_pitch * UNITS,
-                        gl_CooperativeMatrixLayoutColumnMajor);
-          } else {
-            coopMatLoad(z, tiles, b_part + step * b_pitch * UNITS + n * shape_n * UNITS / GROUP, b_pitch * UNITS,
-                        gl_CooperativeMatrixLayoutRowMajor);
-          }
-          [[unroll]] for (uint m = 0u; m < m_shapes; ++m) {
-            sum[m * n_shapes + n] = coopMatMulAdd(x[m], z, sum[m * n_shapes + n]);
-          }
-        }
-      }
-    }
-    buffer_at = buffer_groups - buffer_at;
-    if (k < end) {
-      put_step(buffer_at, k);
-    }
-    /* One is enough: this buffer was read before the last one. */
+    multiply(part_row, part_column);
     barrier();
   }
 
 #ifdef TOPK
-  /* A row of matrices of all subgroups at a time goes through what was the buffers, whole rows of the tile. */
+  /* A row of matrices of all subgroups at a time goes through what held the step, whole rows of the tile. */
   const uint rows_at_once = tile_rows / part_rows * shape_m;
   const uint pitch = min(tile_columns / 4u + 1u, shared_groups / rows_at_once);
   uint first_at = gl_SubgroupID / parts_across * shape_m;
@@ -357,8 +379,10 @@ void main()
     barrier();
   }
 #else
-  /* A row of matrices at a time goes through the subgroup's own piece of what was the buffers. */
+  /* A row of matrices at a time goes through the subgroup's own piece of what held the step. */
+  const uint STORES = 4u; /* of an invocation at a time */
   const uint piece_rows = size / lanes * shape_m;
+  const uint piece_sums = shape_m * part_columns;
   /* In groups of four sums; one more where there is room */
   const uint pitch = min(part_columns / 4u + 1u, shared_groups / piece_rows);
   uint piece = gl_SubgroupID * shape_m * pitch;
@@ -380,18 +404,21 @@ void main()
       continue;
     }
 #endif
-    [[dont_unroll]] for (uint i = gl_SubgroupInvocationID; i < shape_m * part_columns; i += lanes) {
-      uint at_row = sum_row + m * shape_m + i / part_columns;
-      uint at_column = sum_column + i % part_columns;
-      uint word = ((piece + i / part_columns * pitch) * 4u + i % part_columns);
-      uint bits = tiles[word * UNITS / 4u][word % (4u / UNITS)];
-      if (at_row < rows && at_column < columns) {
+    [[dont_unroll]] for (uint first = gl_SubgroupInvocationID; first < piece_sums; first += STORES * lanes) {
+      [[unroll]] for (uint j = 0u; j < STORES; ++j) {
+        uint i = first + j * lanes;
+        uint at_row = sum_row + m * shape_m + i / part_columns;
+        uint at_column = sum_column + i % part_columns;
+        uint word = (piece + i / part_columns * pitch) * 4u + i % part_columns;
+        if (i < piece_sums && at_row < rows && at_column < columns) {
+          uint bits = tiles[word * UNITS / 4u][word % (4u / UNITS)];
 #ifdef QUANTISED
-        uint a_row = a_offset + batch_offset(batch, a_stride[0], a_stride[1]) + at_row * a_stride[2];
-        store_quantised(tile.z, at_row, at_column, uintBitsToFloat(QUAD(a, a_row + depth).x), int(bits));
+          uint a_row = a_offset + batch_offset(batch, a_stride[0], a_stride[1]) + at_row * a_stride[2];
+          store_quantised(tile.z, at_row, at_column, uintBitsToFloat(QUAD(a, a_row + depth).x), int(bits));
 #else
-        store(tile.z, at_row, at_column, uintBitsToFloat(bits));
+          store(tile.z, at_row, at_column, uintBitsToFloat(bits));
 #endif
+        }
       }
     }
     subgroupBarrier();

@@ -21,7 +21,7 @@ typedef struct tile {
 
 /* Those of each type, the largest first: in this order their variants stand. */
 static const tile tiles[] = {
-    {128, 256, 64, 64, MANY_SUMS}, {128, 128, 32, 64, SUMS}, {64, 64, 32, 32, SUMS}, {32, 64, 16, 32, SUMS}};
+    {128, 128, 64, 64, MANY_SUMS}, {128, 128, 32, 64, SUMS}, {64, 64, 32, 32, SUMS}, {32, 64, 16, 32, SUMS}};
 enum { N_TILES = sizeof tiles / sizeof tiles[0] };
 
 /* What there is for each type of factors. */
@@ -33,12 +33,12 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {TSR_F16, TSR_VK_SHADER_MATMUL_COOPERATIVE_F16, TSR_VK_VARIANT_MATMUL_COOP_F16_256, 8},
-    {TSR_BF16, TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16, TSR_VK_VARIANT_MATMUL_COOP_BF16_256, 8},
-    {TSR_I8, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, TSR_VK_VARIANT_MATMUL_COOP_I8_256, 16},
+    {TSR_F16, TSR_VK_SHADER_MATMUL_COOPERATIVE_F16, TSR_VK_VARIANT_MATMUL_COOP_F16_128_64, 8},
+    {TSR_BF16, TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16, TSR_VK_VARIANT_MATMUL_COOP_BF16_128_64, 8},
+    {TSR_I8, TSR_VK_SHADER_MATMUL_COOPERATIVE_I8, TSR_VK_VARIANT_MATMUL_COOP_I8_128_64, 16},
 };
 #define ASSERT_ORDER(type)                                                                                             \
-  _Static_assert(TSR_VK_VARIANT_MATMUL_COOP_##type##_32 - TSR_VK_VARIANT_MATMUL_COOP_##type##_256 == N_TILES - 1,      \
+  _Static_assert(TSR_VK_VARIANT_MATMUL_COOP_##type##_32 - TSR_VK_VARIANT_MATMUL_COOP_##type##_128_64 == N_TILES - 1,   \
                  "order of variants")
 ASSERT_ORDER(F16);
 ASSERT_ORDER(BF16);
@@ -92,39 +92,58 @@ static int in_groups(tsr_vk_view *view, int32_t contiguous, uint32_t n)
   return 1;
 }
 
-enum { GROUP_BYTES = 16, MAX_STEP = 4, MIN_STEP = 2, I8_LEAST_PART = 256 /* of the depth: whole steps */ };
+enum { GROUP_BYTES = 16, GROUP_WORDS = 4, MAX_STEP = 8, MIN_STEP = 2 };
+enum { I8_LEAST_PART = 256 /* of the depth: whole steps */ };
 
-/* The axis of a and of b that is contiguous. */
+/* The axis of a and of b that is contiguous, and how many quads a group of theirs takes in memory. */
 typedef struct layout {
   int a_along_depth;
   int b_along_depth;
+  uint32_t a_quads;
+  uint32_t b_quads;
 } layout;
 
-/* Groups of an operand in a buffer; extent: of the tile, across the depth. */
+/* Groups of an operand in a step; extent: of the tile, across the depth. */
 static uint32_t tile_groups(uint32_t extent, uint32_t step, uint32_t values, int along_depth)
 {
   return along_depth ? extent * (step + 1) : step * values * (extent / values + 1);
 }
 
-/* Groups of shared memory: two buffers, and later what the subgroups store their sums in. */
+/* Groups of shared memory: a step, and later what the subgroups store their sums in. */
 static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t step, uint32_t values, layout l)
 {
-  uint32_t buffers = 2 * (tile_groups(t->rows, step, values, l.a_along_depth) +
-                          tile_groups(t->columns, step, values, l.b_along_depth));
+  uint32_t operands =
+      tile_groups(t->rows, step, values, l.a_along_depth) + tile_groups(t->columns, step, values, l.b_along_depth);
   uint32_t sums = t->rows / t->part_rows * (t->columns / t->part_columns) * shape->m * (t->part_columns / 4);
-  return buffers > sums ? buffers : sums;
+  return operands > sums ? operands : sums;
 }
 
-/* The groups of depth at a time; 0: matrices of that shape do not fill the tile's parts, do not begin with a group, or
- * do not fit. */
-static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_shape *shape, uint32_t values, layout l)
+/* Words of the next step that wait in an invocation's registers while this one is multiplied. Where subgroups have one
+ * size only, as on NVIDIA's cards, each invocation has 255 registers; AMD's compiler spills twice as soon. */
+static uint32_t most_words(const tsr_vk_caps *caps)
+{
+  enum { MANY = 64, SOME = 32, FEW = 16 };
+  if (caps->subgroup_sizes[0] < FULL_SUBGROUP) {
+    return FEW;
+  }
+  return caps->subgroup_sizes[0] == caps->subgroup_sizes[1] ? MANY : SOME;
+}
+
+/* The groups of depth at a time of a workgroup of `size` invocations; 0: matrices of that shape do not fill the tile's
+ * parts, do not begin with a group, or do not fit. */
+static uint32_t step_of(const tsr_vk_caps *caps, const tile *t, const tsr_vk_shape *shape, uint32_t size,
+                        uint32_t values, layout l)
 {
   if (t->part_rows % shape->m != 0 || t->part_columns % shape->n != 0 || (!l.a_along_depth && shape->m % values != 0) ||
       (!l.b_along_depth && shape->n % values != 0)) {
     return 0;
   }
-  uint32_t step = caps->subgroup_sizes[0] < FULL_SUBGROUP ? MIN_STEP : MAX_STEP; /* the next step waits in registers */
-  while (step >= MIN_STEP && (step * values % shape->k != 0 ||
+  const uint32_t row_words = GROUP_WORDS * (t->rows * l.a_quads + t->columns * l.b_quads);
+  uint32_t step = MAX_STEP;
+  while (step > MIN_STEP && step * row_words > most_words(caps) * size) {
+    step /= 2;
+  }
+  while (step >= MIN_STEP && (step * values % shape->k != 0 || size % step != 0 ||
                               shared_groups(t, shape, step, values, l) * GROUP_BYTES > caps->shared_memory)) {
     step /= 2;
   }
@@ -144,7 +163,7 @@ static int plan_in_groups(tsr_vk_planner *planner, const kind *of, tsr_vk_produc
   const tsr_vk_shape *shape = NULL;
   uint32_t step = 0;
   while (step == 0 && (shape = tsr_vk_next_shape(caps, of->dtype, shape)) != NULL) {
-    step = step_of(caps, &t, shape, values, l);
+    step = step_of(caps, &t, shape, size, values, l);
   }
   if (step == 0) {
     return 0;
@@ -173,6 +192,7 @@ static int plan_in_groups(tsr_vk_planner *planner, const kind *of, tsr_vk_produc
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_a_along_depth, (uint32_t)l.a_along_depth);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_shared_groups, shared_groups(&t, shape, step, values, l));
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_halves, p.halves);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_cooperative_has_rest, p.depth % (step * values) != 0);
   return tsr_vk_finish_product(planner, &counted);
 }
 
@@ -283,13 +303,15 @@ static int plan_halves(tsr_vk_planner *planner, const kind *of, tsr_vk_product p
     return 0;
   }
   planner->are_halves_seen = 1;
+  l.a_quads = p.halves & HALVES_A ? 1 : 2;
+  l.b_quads = b_values == F32_VALUES ? 2 : 1;
   return plan_in_groups(planner, of, p, t, l);
 }
 
 /* Both of i8: the sums are exact. */
 static int plan_i8(tsr_vk_planner *planner, const kind *of, tsr_vk_product p, tile t)
 {
-  return p.depth > 0 && in_groups(&p.b, 2, of->values) && plan_in_groups(planner, of, p, t, (layout){1, 1});
+  return p.depth > 0 && in_groups(&p.b, 2, of->values) && plan_in_groups(planner, of, p, t, (layout){1, 1, 1, 1});
 }
 
 int tsr_vk_plan_cooperative(tsr_vk_planner *planner, const tsr_vk_product *product, int32_t variant)
@@ -315,7 +337,8 @@ int32_t tsr_vk_choose_cooperative(const tsr_vk_planner *planner, const tsr_vk_pr
   enum { MIN_ROWS = 16 };
   const tsr_vk_caps *caps = planner->caps;
   const kind *of = kind_of(planner);
-  static const uint32_t enough[N_TILES] = {TSR_VK_ENOUGH_GROUPS, TSR_VK_ENOUGH_GROUPS / 2, TSR_VK_ENOUGH_GROUPS / 4, 0};
+  enum { MANY = 2 * TSR_VK_ENOUGH_GROUPS }; /* an H100 takes smaller tiles faster where there are fewer of these */
+  static const uint32_t enough[N_TILES] = {MANY, MANY, TSR_VK_ENOUGH_GROUPS / 4, 0};
   if (of == NULL || caps->n_shapes == 0 || caps->compute_like_cpu || p->rows < MIN_ROWS) {
     return TSR_VK_VARIANT_AUTO;
   }

@@ -230,7 +230,7 @@ static int plan_multiply(tsr_vk_planner *planner, const tsr_vk_product *p, int32
     return planner->caps->dot && plan_tiled(planner, *p, 16, 1, 1);
   case TSR_VK_VARIANT_MATMUL_I8_TILED_128_DOT:
     return planner->caps->dot && holds_emulated_dot(planner->caps) && plan_tiled(planner, *p, 16, 2, 1);
-  case TSR_VK_VARIANT_MATMUL_COOP_I8_256:
+  case TSR_VK_VARIANT_MATMUL_COOP_I8_128_64:
   case TSR_VK_VARIANT_MATMUL_COOP_I8_128:
   case TSR_VK_VARIANT_MATMUL_COOP_I8_64:
   case TSR_VK_VARIANT_MATMUL_COOP_I8_32:

@@ -26,11 +26,11 @@ static int (*const plan_variant[TSR_VK_VARIANT_COUNT])(tsr_vk_planner *, const t
     [TSR_VK_VARIANT_MATMUL_VECTOR] = tsr_vk_plan_vector,
     [TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP] = tsr_vk_plan_vector,
     [TSR_VK_VARIANT_MATMUL_GENERIC] = tsr_vk_plan_generic,
-    [TSR_VK_VARIANT_MATMUL_COOP_F16_256] = tsr_vk_plan_cooperative,
+    [TSR_VK_VARIANT_MATMUL_COOP_F16_128_64] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_F16_128] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_F16_64] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_F16_32] = tsr_vk_plan_cooperative,
-    [TSR_VK_VARIANT_MATMUL_COOP_BF16_256] = tsr_vk_plan_cooperative,
+    [TSR_VK_VARIANT_MATMUL_COOP_BF16_128_64] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_BF16_128] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_BF16_64] = tsr_vk_plan_cooperative,
     [TSR_VK_VARIANT_MATMUL_COOP_BF16_32] = tsr_vk_plan_cooperative,
@@ -107,7 +107,7 @@ static int may_be_fused(const tsr_vk_caps *caps, const tsr_vk_product *p)
   if (!p->quantised) {
     return plan_variant[forced] == NULL || plan_variant[forced] == tsr_vk_plan_vector;
   }
-  return forced < TSR_VK_VARIANT_MATMUL_COOP_I8_256 || forced > TSR_VK_VARIANT_MATMUL_I8_GENERIC ||
+  return forced < TSR_VK_VARIANT_MATMUL_COOP_I8_128_64 || forced > TSR_VK_VARIANT_MATMUL_I8_GENERIC ||
          (forced >= TSR_VK_VARIANT_MATMUL_I8_VECTOR && forced <= TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS_DOT);
 }
 

@@ -20,15 +20,15 @@
   VARIANT(MATMUL_VECTOR, "matmul.vector")                   /* few rows: lanes along the depth */                      \
   VARIANT(MATMUL_VECTOR_SUBGROUP, "matmul.vector_subgroup") /* the same, added up by a subgroup */                     \
   VARIANT(MATMUL_GENERIC, "matmul.generic")                 /* any strides, the simplest */                            \
-  VARIANT(MATMUL_COOP_F16_256, "matmul.coop_f16_256")       /* cooperative matrices, by the side of a tile */          \
+  VARIANT(MATMUL_COOP_F16_128_64, "matmul.coop_f16_128_64") /* cooperative matrices: a tile's side, a part's */        \
   VARIANT(MATMUL_COOP_F16_128, "matmul.coop_f16_128")                                                                  \
   VARIANT(MATMUL_COOP_F16_64, "matmul.coop_f16_64")                                                                    \
   VARIANT(MATMUL_COOP_F16_32, "matmul.coop_f16_32")                                                                    \
-  VARIANT(MATMUL_COOP_BF16_256, "matmul.coop_bf16_256") /* the same with weights of bf16 */                            \
+  VARIANT(MATMUL_COOP_BF16_128_64, "matmul.coop_bf16_128_64") /* the same with weights of bf16 */                      \
   VARIANT(MATMUL_COOP_BF16_128, "matmul.coop_bf16_128")                                                                \
   VARIANT(MATMUL_COOP_BF16_64, "matmul.coop_bf16_64")                                                                  \
   VARIANT(MATMUL_COOP_BF16_32, "matmul.coop_bf16_32")                                                                  \
-  VARIANT(MATMUL_COOP_I8_256, "matmul.coop_i8_256") /* the same with weights of i8 */                                  \
+  VARIANT(MATMUL_COOP_I8_128_64, "matmul.coop_i8_128_64") /* the same with weights of i8 */                            \
   VARIANT(MATMUL_COOP_I8_128, "matmul.coop_i8_128")                                                                    \
   VARIANT(MATMUL_COOP_I8_64, "matmul.coop_i8_64")                                                                      \
   VARIANT(MATMUL_COOP_I8_32, "matmul.coop_i8_32")                                                                      \

@@ -45,9 +45,9 @@ static const struct device {
 };
 enum { N_DEVICES = sizeof devices / sizeof devices[0] };
 
-static const int32_t variants_f16[] = {TSR_VK_VARIANT_MATMUL_COOP_F16_256, TSR_VK_VARIANT_MATMUL_COOP_F16_128,
+static const int32_t variants_f16[] = {TSR_VK_VARIANT_MATMUL_COOP_F16_128_64, TSR_VK_VARIANT_MATMUL_COOP_F16_128,
                                        TSR_VK_VARIANT_MATMUL_COOP_F16_64, TSR_VK_VARIANT_MATMUL_COOP_F16_32};
-static const int32_t variants_i8[] = {TSR_VK_VARIANT_MATMUL_COOP_I8_256, TSR_VK_VARIANT_MATMUL_COOP_I8_128,
+static const int32_t variants_i8[] = {TSR_VK_VARIANT_MATMUL_COOP_I8_128_64, TSR_VK_VARIANT_MATMUL_COOP_I8_128,
                                       TSR_VK_VARIANT_MATMUL_COOP_I8_64, TSR_VK_VARIANT_MATMUL_COOP_I8_32};
 enum { N_VARIANTS = sizeof variants_f16 / sizeof variants_f16[0] };
 
@@ -221,7 +221,7 @@ static int is_cooperative(int32_t variant)
       return 1;
     }
   }
-  return variant >= TSR_VK_VARIANT_MATMUL_COOP_BF16_256 && variant <= TSR_VK_VARIANT_MATMUL_COOP_BF16_32;
+  return variant >= TSR_VK_VARIANT_MATMUL_COOP_BF16_128_64 && variant <= TSR_VK_VARIANT_MATMUL_COOP_BF16_32;
 }
 
 static tsr_vk_plan the_plan; /* large */
@@ -236,7 +236,7 @@ static void check_dispatch(const struct device *device, const product *p)
   assert_int_equal(dispatch->shader, of_i8                 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_I8
                                      : factors == TSR_BF16 ? TSR_VK_SHADER_MATMUL_COOPERATIVE_BF16
                                                            : TSR_VK_SHADER_MATMUL_COOPERATIVE_F16);
-  assert_int_equal(dispatch->n_spec, TSR_VK_SPEC_matmul_cooperative_a_along_depth + 1);
+  assert_int_equal(dispatch->n_spec, TSR_VK_SPEC_matmul_cooperative_has_rest + 1);
   assert_int_equal(dispatch->subgroup_size, device->lanes[0]);
   assert_int_equal(spec[LANES], device->lanes[0]);
   assert_int_equal(spec[B_TYPE], p->type);
@@ -251,15 +251,17 @@ static void check_dispatch(const struct device *device, const product *p)
   assert_int_equal(spec[ROWS] % spec[PART_ROWS], 0);
   assert_int_equal(spec[COLUMNS] % spec[PART_COLUMNS], 0);
   assert_int_equal(spec[STEP] * values % spec[K], 0);
+  assert_int_equal(spec[TSR_VK_SPEC_matmul_cooperative_has_rest], (uint32_t)p->depth % (spec[STEP] * values) != 0);
   uint32_t subgroups = spec[ROWS] / spec[PART_ROWS] * (spec[COLUMNS] / spec[PART_COLUMNS]);
   assert_in_range(subgroups, 1, device->subgroups);
   assert_int_equal(spec[SIZE], subgroups * device->lanes[0]);
   assert_in_range(spec[SIZE], 1, device->invocations);
-  /* Two buffers with a group between the rows; what the subgroups store, without one. */
+  assert_int_equal(spec[SIZE] % spec[STEP], 0); /* each invocation brings one group of each step's row */
+  /* A step with a group between the rows; what the subgroups store, without one. */
   uint32_t b_tile =
       p->along_columns ? spec[STEP] * values * (spec[COLUMNS] / values + 1) : spec[COLUMNS] * (spec[STEP] + 1);
   uint32_t a_tile = p->a_along_rows ? spec[STEP] * values * (spec[ROWS] / values + 1) : spec[ROWS] * (spec[STEP] + 1);
-  assert_true(spec[SHARED] >= 2 * (a_tile + b_tile));
+  assert_true(spec[SHARED] >= a_tile + b_tile);
   assert_true(spec[SHARED] >= subgroups * spec[M] * spec[PART_COLUMNS] / 4);
   assert_in_range(spec[SHARED] * 16, 1, device->shared_memory);
   uint64_t groups = (uint64_t)dispatch->groups[0] * dispatch->groups[1] * dispatch->groups[2];
@@ -312,14 +314,13 @@ static void test_limits(void **state)
           check_dispatch(&devices[d], &products[i]);
           taken++;
         } else {
-          /* Small subgroups do not hold the largest tile. The last two are made up: one whose matrices are too large
-           * for small parts, one with few subgroups. */
-          assert_true(d >= 6 || (f == 0 && devices[d].lanes[0] < 32));
+          /* The last two are made up: one whose matrices are too large for small parts, one with few subgroups. */
+          assert_true(d >= 6);
         }
       }
     }
   }
-  assert_true(taken >= (6 * (N_VARIANTS - 1) + 3) * 7);
+  assert_true(taken >= 6 * N_VARIANTS * 7);
 }
 
 static void test_choice(void **state)
@@ -329,13 +330,14 @@ static void test_choice(void **state)
     product product;
     int32_t variant; /* TSR_VK_VARIANT_AUTO: any but these */
   } cases[] = {
-      {{4096, 4096, 4096, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_256},
-      {{2048, 2048, 512, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_128},
-      {{4096, 4096, 4096, TSR_F16, 1, 1}, TSR_VK_VARIANT_MATMUL_COOP_F16_256},
+      {{4096, 4096, 4096, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_128_64},
+      {{2048, 2048, 512, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_64},
+      {{256, 37000, 512, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_128_64},
+      {{4096, 4096, 4096, TSR_F16, 1, 1}, TSR_VK_VARIANT_MATMUL_COOP_F16_128_64},
       {{512, 512, 512, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_64},
       {{32, 37000, 512, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_32},
       {{100, 512, 2048, TSR_F16, 1, 0}, TSR_VK_VARIANT_MATMUL_COOP_F16_32},
-      {{4096, 4096, 4096, TSR_I8, 0, 0}, TSR_VK_VARIANT_MATMUL_COOP_I8_256},
+      {{4096, 4096, 4096, TSR_I8, 0, 0}, TSR_VK_VARIANT_MATMUL_COOP_I8_128_64},
       {{100, 512, 2048, TSR_I8, 0, 0}, TSR_VK_VARIANT_MATMUL_COOP_I8_32},
       {{4, 512, 512, TSR_I8, 0, 0}, TSR_VK_VARIANT_AUTO},
       {{4, 512, 512, TSR_F16, 1, 0}, TSR_VK_VARIANT_AUTO},       /* few rows */
@@ -343,7 +345,7 @@ static void test_choice(void **state)
       {{4096, 4096, 4096, TSR_BF16, 1, 0}, TSR_VK_VARIANT_AUTO}, /* no such matrices */
       {{4096, 4096, 4100, TSR_F16, 1, 0}, TSR_VK_VARIANT_AUTO},  /* no whole groups */
       {{4092, 4096, 4096, TSR_F16, 1, 0, 1}, TSR_VK_VARIANT_AUTO},
-      {{4096, 4096, 4096, TSR_F32, TSR_F16, 0, 1}, TSR_VK_VARIANT_MATMUL_COOP_F16_256},
+      {{4096, 4096, 4096, TSR_F32, TSR_F16, 0, 1}, TSR_VK_VARIANT_MATMUL_COOP_F16_128_64},
       {{4096, 4096, 4096, TSR_F32, TSR_BF16, 0, 1}, TSR_VK_VARIANT_AUTO},
       {{4096, 4092, 4096, TSR_F16, 1, 1}, TSR_VK_VARIANT_AUTO},
   };
@@ -510,7 +512,7 @@ static void test_gradient(void **state)
 static void test_bf16(void **state)
 {
   (void)state;
-  static const int32_t variants[] = {TSR_VK_VARIANT_MATMUL_COOP_BF16_256, TSR_VK_VARIANT_MATMUL_COOP_BF16_128,
+  static const int32_t variants[] = {TSR_VK_VARIANT_MATMUL_COOP_BF16_128_64, TSR_VK_VARIANT_MATMUL_COOP_BF16_128,
                                      TSR_VK_VARIANT_MATMUL_COOP_BF16_64, TSR_VK_VARIANT_MATMUL_COOP_BF16_32};
   product p = {.rows = 300, .columns = 1000, .depth = 520, .type = TSR_BF16, .reduced = 1};
   tsr_vk_caps caps = caps_of(&devices[0]);
