@@ -122,7 +122,7 @@ static uint32_t shared_groups(const tile *t, const tsr_vk_shape *shape, uint32_t
  * size only, as on NVIDIA's cards, each invocation has 255 registers; AMD's compiler spills twice as soon. */
 static uint32_t most_words(const tsr_vk_caps *caps)
 {
-  enum { MANY = 64, SOME = 32, FEW = 16 };
+  enum { MANY = 64, SOME = 32, FEW = 0 /* the least step */ };
   if (caps->subgroup_sizes[0] < FULL_SUBGROUP) {
     return FEW;
   }
