@@ -10,6 +10,7 @@
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/generate/batches.h"
+#include "core/generate/score.h"
 #include "core/generate/search.h"
 #include "core/generate/settings.h"
 
@@ -42,20 +43,6 @@ typedef struct scoring {
   int32_t *lengths; /* [B] of the sources */
   float *losses;    /* [B][L] */
 } scoring;
-
-static tsr_status check_sentences(const scoring *s)
-{
-  const tsr_transformer_config *config = &s->transformer->model->config;
-  for (int32_t i = 0; i < s->n_sentences; i++) {
-    TSR_TRY(tsr_fail_sentence(
-        tsr_check_sentence(s->source[i], s->source_lengths[i], config->max_positions, config->source_vocabulary),
-        "source of ", i));
-    TSR_TRY(tsr_fail_sentence(
-        tsr_check_sentence(s->target[i], s->target_lengths[i], config->max_positions, config->target_vocabulary),
-        "target of ", i));
-  }
-  return TSR_OK;
-}
 
 static tsr_status make_order(scoring *s)
 {
@@ -254,6 +241,45 @@ static tsr_status run(scoring *s, tsr_progress_fn progress, void *user)
   return TSR_OK;
 }
 
+int32_t tsr_score_batch(const tsr_score_options *options)
+{
+  return options->n_batch > 0 ? options->n_batch : DEFAULT_SENTENCES;
+}
+
+/* What the decoder begins with. */
+static tsr_status find_start(const tsr_transformer_config *config, const tsr_score_options *options, int32_t *start)
+{
+  tsr_generate_options plain = tsr_generate_plain(config);
+  plain.decoder_start_id = options->decoder_start_id ? *options->decoder_start_id : -1;
+  TSR_TRY(tsr_generate_check_options(config, &plain));
+  *start = plain.decoder_start_id >= 0 ? plain.decoder_start_id : config->decoder_start_id;
+  return *start >= 0 ? TSR_OK
+                     : tsr_fail(TSR_ERR_FORMAT,
+                                "the model's files do not say what its decoder starts with (decoder_start_token_id)");
+}
+
+tsr_status tsr_score_check(const tsr_transformer_config *config, int32_t n_sentences, const int32_t *const *source,
+                           const int32_t *source_lengths, const int32_t *const *target, const int32_t *target_lengths,
+                           const tsr_score_options *options)
+{
+  int32_t start;
+  if (options->n_batch < 0 || options->n_batch > MAX_SENTENCES || !isfinite(options->length_penalty)) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_score: a batch of %d; it should be 1 to %d, or 0; and a length_penalty of %g",
+                    (int)options->n_batch, (int)MAX_SENTENCES, (double)options->length_penalty);
+  }
+  TSR_TRY(find_start(config, options, &start));
+  for (int32_t i = 0; i < n_sentences; i++) {
+    TSR_TRY(tsr_fail_sentence(
+        tsr_check_sentence(source[i], source_lengths[i], config->max_positions, config->source_vocabulary),
+        "source of ", i));
+    TSR_TRY(tsr_fail_sentence(
+        tsr_check_sentence(target[i], target_lengths[i], config->max_positions, config->target_vocabulary),
+        "target of ", i));
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
                      const int32_t *source_lengths, const int32_t *const *target, const int32_t *target_lengths,
                      const tsr_score_options *options, tsr_progress_fn progress, void *user, tsr_scores *scores)
@@ -263,22 +289,13 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_score: transformer, source, target, their lengths and scores are needed");
   }
   *scores = (tsr_scores){0};
+  const tsr_transformer_config *config = &transformer->model->config;
+  int32_t start = 0;
   tsr_score_options given;
   TSR_TRY(TSR_SIZED_READ(tsr_score_options, decoder_start_id, options, &given));
   given.length_penalty = options ? given.length_penalty : 1.0f;
-  if (given.n_batch < 0 || given.n_batch > MAX_SENTENCES || !isfinite(given.length_penalty)) {
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "tsr_score: a batch of %d; it should be 1 to %d, or 0; and a length_penalty of %g",
-                    (int)given.n_batch, (int)MAX_SENTENCES, (double)given.length_penalty);
-  }
-  tsr_generate_options plain = tsr_generate_plain(&transformer->model->config);
-  plain.decoder_start_id = given.decoder_start_id ? *given.decoder_start_id : -1;
-  TSR_TRY(tsr_generate_check_options(&transformer->model->config, &plain));
-  int32_t start = plain.decoder_start_id >= 0 ? plain.decoder_start_id : transformer->model->config.decoder_start_id;
-  if (start < 0) {
-    return tsr_fail(TSR_ERR_FORMAT,
-                    "the model's files do not say what its decoder starts with (decoder_start_token_id)");
-  }
+  TSR_TRY(tsr_score_check(config, n_sentences, source, source_lengths, target, target_lengths, &given));
+  TSR_TRY(find_start(config, &given, &start));
   size_t size = ((size_t)n_sentences + 1) * sizeof *scores->targets;
   scoring s = {.transformer = transformer,
                .source = source,
@@ -286,10 +303,9 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
                .target = target,
                .target_lengths = target_lengths,
                .n_sentences = n_sentences,
-               .n_batch = given.n_batch > 0 ? given.n_batch : DEFAULT_SENTENCES,
+               .n_batch = tsr_score_batch(&given),
                .start = start,
                .length_penalty = (double)given.length_penalty};
-  TSR_TRY(check_sentences(&s));
   s.targets = calloc(1, size);
   if (!s.targets) {
     return tsr_fail_memory(size);

@@ -2,8 +2,8 @@
  *
  * Which device takes how much of a call. Each device has a lane, a thread that takes share after share. A share is half
  * of what its device would compute of the rest, by the speed that it has shown: so shares become smaller, and all
- * devices end at about the same time (guided self-scheduling, Polychronopoulos and Kuck 1987). The longest texts are
- * taken first. A device whose speed is not known yet begins with a few of the shortest; twice, because the first time
+ * devices end at about the same time (guided self-scheduling, Polychronopoulos and Kuck 1987). What costs most is taken
+ * first. A device whose speed is not known yet begins with a few of the shortest; twice, because the first time
  * programs are compiled. A device that would need longer for its share than another one for all of the rest takes none.
  */
 #include <stdio.h>
@@ -12,23 +12,27 @@
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
-#include "core/generate/batches.h"
 #include "core/translate/call.h"
 
 enum {
-  SAMPLE = 8,   /* texts that a device begins with */
+  SAMPLE = 8,   /* items that a device begins with */
   PATIENCE = 8, /* calls without a share, after which a device's speed is looked at anew */
 };
 
 /* ---- how much ---------------------------------------------------------------------------------------------------- */
 
-/* When a lane will have searched its share. One that is late will need as long again. */
+static tsr_shown *shown_by(const tsr_lane *lane)
+{
+  return &lane->seat->shown[lane->call->kind->number];
+}
+
+/* When a lane will have done its share. One that is late will need as long again. */
 static double expected_end(const tsr_lane *lane, double now)
 {
   if (lane->cost == 0) {
     return now;
   }
-  double end = lane->since + (double)lane->cost / lane->seat->speed;
+  double end = lane->since + (double)lane->cost / shown_by(lane)->speed;
   return end > now ? end : now + (now - end);
 }
 
@@ -38,76 +42,66 @@ static int32_t has_its_seat(const tsr_lane *lane)
   return !lane->is_out && (lane->cost > 0 || tsr_seat_is_free(lane->seat));
 }
 
-/* 1 if another lane would have searched all of the rest before this one had searched `share` of it. */
+/* 1 if another lane would have done all of the rest before this one had done `share` of it. */
 static int32_t is_left_to_others(const tsr_lane *lane, int64_t share, int64_t rest)
 {
   const tsr_call *c = lane->call;
-  double now = tsr_seconds(), end = now + (double)share / lane->seat->speed;
+  double now = tsr_seconds(), end = now + (double)share / shown_by(lane)->speed;
   for (int32_t i = 0; i < c->n_lanes; i++) {
     const tsr_lane *other = &c->lanes[i];
-    if (other != lane && has_its_seat(other) && other->seat->speed > 0.0 &&
-        expected_end(other, now) + (double)rest / other->seat->speed < end) {
+    if (other != lane && has_its_seat(other) && shown_by(other)->speed > 0.0 &&
+        expected_end(other, now) + (double)rest / shown_by(other)->speed < end) {
       return 1;
     }
   }
   return 0;
 }
 
-/* Sentences that keep a device busy. */
-static int32_t enough_of(const tsr_lane *lane, const tsr_class *class)
-{
-  const tsr_translator *t = lane->call->t;
-  int32_t rows = tsr_search_rows(&class->options), is_frugal = tsr_search_is_frugal(lane->seat->transformer);
-  int32_t batch = t->options.batch > 0 ? t->options.batch : tsr_default_batch(rows, is_frugal);
-  return batch * lane->seat->n_used;
-}
-
-/* How many of parts [n], the longest first, a lane takes, from *first on. */
-static int32_t choose(const tsr_lane *lane, tsr_text_part *const *parts, int32_t n, int32_t *first)
+/* How many of items [n], those that cost most first, a lane takes, from *first on. */
+static int32_t choose(const tsr_lane *lane, void *const *items, int32_t n, int32_t *first)
 {
   const tsr_call *c = lane->call;
-  const tsr_class *class = parts[0]->job->class;
-  double speeds = 0.0;
+  double speeds = 0.0, own = shown_by(lane)->speed;
   int64_t rest = 0, share = 0;
-  int32_t n_others = 0, enough = enough_of(lane, class), count = 0;
+  int32_t n_others = 0, enough = c->kind->enough(lane, items[0]), count = 0;
   *first = 0;
   for (int32_t i = 0; i < c->n_lanes; i++) {
     n_others += &c->lanes[i] != lane && !c->lanes[i].is_out;
-    speeds += c->lanes[i].is_out ? 0.0 : c->lanes[i].seat->speed;
+    speeds += c->lanes[i].is_out ? 0.0 : shown_by(&c->lanes[i])->speed;
   }
-  if (n_others == 0 || class->options.alternatives > 0) {
+  if (n_others == 0 || enough == 0) {
     return n;
   }
-  if (lane->seat->speed == 0.0) {
+  if (own == 0.0) {
     int32_t sample = n / (4 * (n_others + 1));
     sample = sample < 1 ? 1 : sample < SAMPLE ? sample : SAMPLE;
     *first = n - sample;
     return sample;
   }
   for (int32_t i = 0; i < n; i++) {
-    rest += tsr_part_cost(parts[i]);
+    rest += c->kind->cost(items[i]);
   }
-  double wanted = 0.5 * (double)rest * lane->seat->speed / speeds;
+  double wanted = 0.5 * (double)rest * own / speeds;
   while (count < n && (count < enough || (double)share < wanted)) {
-    share += tsr_part_cost(parts[count++]);
+    share += c->kind->cost(items[count++]);
   }
   return is_left_to_others(lane, share, rest) ? 0 : count;
 }
 
-/* What a share has shown of its device's speed, if all of it was searched. The first one is no measure. A later one
- * that compiles once more, or shares its processor, counts half. */
-static void measure(const tsr_lane *lane, tsr_text_part *const *parts, int32_t n)
+/* What a share has shown of its device's speed, if all of it was done. The first one is no measure. A later one that
+ * compiles once more, or shares its processor, counts half. */
+static void measure(const tsr_lane *lane, void *const *items, int32_t n)
 {
-  tsr_seat *seat = lane->seat;
+  tsr_shown *shown = shown_by(lane);
   double seconds = tsr_seconds() - lane->since;
   double speed = (double)lane->cost / (seconds > 1e-6 ? seconds : 1e-6);
   for (int32_t i = 0; i < n; i++) {
-    if (lane->cost == 0 || parts[i]->state != TSR_PART_IS_DONE || parts[i]->job->status != TSR_OK) {
+    if (lane->cost == 0 || !lane->call->kind->is_done(items[i])) {
       return;
     }
   }
-  if (seat->n_shares++ > 0) {
-    seat->speed = speed > seat->speed ? speed : 0.5 * (speed + seat->speed);
+  if (shown->n_shares++ > 0) {
+    shown->speed = speed > shown->speed ? speed : 0.5 * (speed + shown->speed);
   }
 }
 
@@ -131,45 +125,45 @@ static void wait_for_turn(const tsr_lane *lane)
   tsr_seat *seat = lane->seat;
   seat->n_wanting++;
   seat->n_holders++; /* its own threads begin nothing */
-  while (c->t->n_seats > 1 && !seat->is_dead && tsr_call_gather(c, NULL) > 0) {
+  while (c->t->n_seats > 1 && !seat->is_dead && c->kind->gather(c, NULL) > 0) {
     int32_t others_want = seat->n_wanting > 1 || seat->n_holders > seat->n_wanting;
     if (tsr_seat_is_free(seat) && !(others_want && seat->last_lane == lane)) {
       break;
     }
     wait_a_little(c->t);
-    tsr_call_obey(c);
+    c->kind->obey(c);
   }
   seat->n_wanting--;
   seat->n_holders--;
   pthread_cond_broadcast(&c->t->changed);
 }
 
-/* Searches parts [n] on the lane's seat. */
-static void search_share(tsr_lane *lane, tsr_text_part *const *parts, int32_t n)
+/* Does items [n] on the lane's seat. */
+static void do_share(tsr_lane *lane, void *const *items, int32_t n)
 {
   tsr_call *c = lane->call;
   for (int32_t i = 0; i < n; i++) {
-    lane->cost += tsr_part_cost(parts[i]);
+    lane->cost += c->kind->cost(items[i]);
   }
   lane->since = tsr_seconds();
-  lane->has_searched = 1;
-  c->since = c->n_searching++ == 0 ? lane->since : c->since;
-  tsr_share_run(lane, parts, n);
-  if (--c->n_searching == 0) {
+  lane->has_taken = 1;
+  c->since = c->n_busy++ == 0 ? lane->since : c->since;
+  c->kind->run(lane, items, n);
+  if (--c->n_busy == 0 && c->kind->number == TSR_CALL_OF_TEXTS) {
     c->t->statistics.search_seconds += tsr_seconds() - c->since;
   }
-  measure(lane, parts, n);
+  measure(lane, items, n);
   lane->cost = 0;
 }
 
-/* Takes a share, if there is still one, and searches it. */
-static void search_once(tsr_lane *lane, tsr_text_part **parts)
+/* Takes a share, if there is still one, and does it. */
+static void take_once(tsr_lane *lane, void **items)
 {
   tsr_call *c = lane->call;
   tsr_seat *held;
   int32_t first = 0;
   wait_for_turn(lane);
-  if (lane->seat->is_dead || tsr_call_gather(c, NULL) == 0) {
+  if (lane->seat->is_dead || c->kind->gather(c, NULL) == 0) {
     pthread_cond_broadcast(&c->t->more); /* the seat's own threads may go on */
     return;
   }
@@ -177,9 +171,9 @@ static void search_once(tsr_lane *lane, tsr_text_part **parts)
     lane->is_out = 1;
     return;
   }
-  int32_t n = tsr_call_gather(c, parts), count = n > 0 ? choose(lane, parts, n, &first) : 0;
+  int32_t n = c->kind->gather(c, items), count = n > 0 ? choose(lane, items, n, &first) : 0;
   if (count > 0) {
-    search_share(lane, parts + first, count);
+    do_share(lane, items + first, count);
   }
   held->last_lane = lane;
   lane->is_out |= held->is_dead;
@@ -189,35 +183,33 @@ static void search_once(tsr_lane *lane, tsr_text_part **parts)
 static void run_lane(tsr_lane *lane)
 {
   tsr_call *c = lane->call;
-  tsr_text_part **parts = malloc(((size_t)c->n_parts + 1) * sizeof(tsr_text_part *));
+  void **items = malloc(((size_t)c->n_items + 1) * sizeof(void *));
   int32_t first;
-  if (!parts) {
-    tsr_call_give_up(c, tsr_fail_memory(((size_t)c->n_parts + 1) * sizeof(tsr_text_part *)));
+  if (!items) {
+    c->kind->give_up(c, tsr_fail_memory(((size_t)c->n_items + 1) * sizeof(void *)));
   }
-  while (parts && !lane->is_out && !lane->seat->is_dead) {
-    int32_t n = tsr_call_gather(c, parts);
+  while (items && !lane->is_out && !lane->seat->is_dead) {
+    int32_t n = c->kind->gather(c, items);
     if (n > 0) {
-      tsr_call_obey(c);
-      n = tsr_call_gather(c, parts);
+      c->kind->obey(c);
+      n = c->kind->gather(c, items);
     }
-    if (n == 0 && c->n_searching == 0) {
+    if (n == 0 && c->n_busy == 0) {
       break;
     }
-    if (n > 0 && lane->seat->failure == TSR_OK && choose(lane, parts, n, &first) > 0) {
-      search_once(lane, parts);
+    if (n > 0 && lane->seat->failure == TSR_OK && choose(lane, items, n, &first) > 0) {
+      take_once(lane, items);
     } else {
       wait_a_little(c->t);
     }
   }
   lane->is_out = 1;
-  tsr_seat *seat = lane->seat;
-  seat->n_left = lane->has_searched ? 0 : seat->n_left + 1;
-  if (seat->n_left == PATIENCE) { /* it may have been a stall that made it look slow */
-    seat->n_left = 0;
-    seat->n_shares = 1;
-    seat->speed = 0.0;
+  tsr_shown *shown = shown_by(lane);
+  shown->n_left = lane->has_taken ? 0 : shown->n_left + 1;
+  if (shown->n_left == PATIENCE) { /* it may have been a stall that made it look slow */
+    *shown = (tsr_shown){.n_shares = 1};
   }
-  free(parts);
+  free(items);
 }
 
 static void *run_thread(void *lane)
@@ -227,6 +219,43 @@ static void *run_thread(void *lane)
   run_lane(lane);
   pthread_mutex_unlock(&t->lock);
   return NULL;
+}
+
+/* ---- a device that fails; with the lock -------------------------------------------------------------------------- */
+
+/* A device that was asked for is not given up because it lacks memory for a share. */
+static int32_t is_replaced(const tsr_lane *lane, tsr_status status)
+{
+  return tsr_is_of_device(status) && (lane->seat->is_auto || status != TSR_ERR_DEVICE_MEMORY);
+}
+
+int32_t tsr_lane_has_heir(const tsr_lane *lane, tsr_status status)
+{
+  const tsr_call *c = lane->call;
+  int32_t n_others = 0;
+  for (int32_t i = 0; i < c->n_lanes; i++) {
+    n_others += &c->lanes[i] != lane && !c->lanes[i].is_out;
+  }
+  return is_replaced(lane, status) || (status == TSR_ERR_DEVICE_MEMORY && n_others > 0);
+}
+
+void tsr_lane_hand_on(tsr_lane *lane, tsr_status status, char *why)
+{
+  tsr_translator *t = lane->call->t;
+  lane->cost = 0;
+  if (is_replaced(lane, status)) {
+    lane->seat->failure = status;
+    lane->seat->message = why;
+    pthread_cond_broadcast(&t->changed);
+    tsr_seat_replace(t, lane->seat, &lane->call->answers);
+    return;
+  }
+  lane->is_out = 1;
+  pthread_cond_broadcast(&t->changed);
+  pthread_mutex_unlock(&t->lock);
+  tsr_log(TSR_LOG_WARNING, "%s; other devices go on with its share", why ? why : tsr_status_name(status));
+  pthread_mutex_lock(&t->lock);
+  free(why);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
@@ -294,18 +323,20 @@ static void run_lanes(tsr_call *c)
 void tsr_lanes_run(tsr_call *c)
 {
   tsr_translator *t = c->t;
-  while (tsr_call_gather(c, NULL) > 0) {
+  while (c->kind->gather(c, NULL) > 0) {
     make_lanes(c);
     if (c->n_lanes == 0) {
       tsr_seat *none;
-      tsr_call_give_up(c, tsr_seat_hold(t, NULL, &none)); /* which says why there is none */
+      c->kind->give_up(c, tsr_seat_hold(t, NULL, &none)); /* which says why there is none */
       continue;
     }
     run_lanes(c);
     int32_t n_threads = 0;
     for (int32_t i = 0; i < c->n_lanes; i++) {
-      n_threads += c->lanes[i].has_searched ? c->lanes[i].seat->n_threads : 0;
+      n_threads += c->lanes[i].has_taken ? c->lanes[i].seat->n_threads : 0;
     }
-    t->statistics.search_threads = n_threads > 0 ? n_threads : t->statistics.search_threads;
+    if (n_threads > 0 && c->kind->number == TSR_CALL_OF_TEXTS) {
+      t->statistics.search_threads = n_threads;
+    }
   }
 }

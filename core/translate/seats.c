@@ -247,9 +247,7 @@ void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers)
   seat->message = NULL;
   seat->failure = TSR_OK;
   seat->n_stopped = 0;
-  seat->n_shares = 0;
-  seat->n_left = 0;
-  seat->speed = 0.0;
+  memset(seat->shown, 0, sizeof seat->shown);
   seat->is_dead = status != TSR_OK;
   int32_t n_alive = 0;
   for (int32_t i = 0; i < t->n_seats; i++) {

@@ -10,7 +10,21 @@
 #include "core/generate/request.h"
 #include "core/translate/call.h"
 
-static tsr_status fill(tsr_share *s, tsr_text_part *const *parts)
+/* Parts of one class that a device searches together. */
+typedef struct share {
+  tsr_call *call;
+  tsr_seat *seat; /* the lane's */
+  const tsr_class *class;
+  int32_t n;
+  tsr_text_part **parts; /* [n], likewise the next */
+  const int32_t **source;
+  int32_t *lengths;
+  tsr_prompt *prompts;
+  int64_t *numbers;
+  int64_t told; /* of the parts, those that progress was told of */
+} share;
+
+static tsr_status fill(share *s, void *const *parts)
 {
   size_t n = (size_t)s->n;
   s->parts = malloc(n * sizeof(tsr_text_part *));
@@ -32,7 +46,7 @@ static tsr_status fill(tsr_share *s, tsr_text_part *const *parts)
   return TSR_OK;
 }
 
-static void finish(tsr_share *s)
+static void finish(share *s)
 {
   free(s->parts);
   free(s->source);
@@ -45,7 +59,7 @@ static void finish(tsr_share *s)
 
 static int32_t look(void *user, int32_t n_open)
 {
-  const tsr_share *s = user;
+  const share *s = user;
   tsr_translator *t = s->call->t;
   tsr_job *answers = NULL;
   pthread_mutex_lock(&t->lock);
@@ -60,7 +74,7 @@ static int32_t look(void *user, int32_t n_open)
 
 static int32_t is_wanted(void *user, int32_t index)
 {
-  const tsr_share *s = user;
+  const share *s = user;
   tsr_translator *t = s->call->t;
   pthread_mutex_lock(&t->lock);
   int32_t is_given_up = s->parts[index]->job->status != TSR_OK;
@@ -69,7 +83,7 @@ static int32_t is_wanted(void *user, int32_t index)
 }
 
 /* Counts the parts of a share that are done by now, and tells of all shares. */
-static void tell(tsr_share *s, int64_t done, tsr_progress_fn progress, void *user)
+static void tell(share *s, int64_t done, tsr_progress_fn progress, void *user)
 {
   tsr_call *c = s->call;
   done = done < s->n ? done : s->n; /* of alternatives, each counts */
@@ -77,14 +91,14 @@ static void tell(tsr_share *s, int64_t done, tsr_progress_fn progress, void *use
   c->n_told += done - s->told;
   s->told = done;
   if (progress) {
-    progress(user, c->n_told, c->n_parts);
+    progress(user, c->n_told, c->n_items);
   }
   pthread_mutex_unlock(&c->telling);
 }
 
 static void on_progress(void *user, int64_t done, int64_t total)
 {
-  tsr_share *s = user;
+  share *s = user;
   tsr_translator *t = s->call->t;
   (void)total; /* of this share */
   pthread_mutex_lock(&t->lock);
@@ -96,7 +110,7 @@ static void on_progress(void *user, int64_t done, int64_t total)
 /* ---- a search ---------------------------------------------------------------------------------------------------- */
 
 /* Adds what the transformer did since `before`. */
-static void count(const tsr_share *s, const tsr_generate_statistics *before)
+static void count(const share *s, const tsr_generate_statistics *before)
 {
   tsr_translator *t = s->call->t;
   tsr_translator_statistics *sum = &t->statistics;
@@ -117,7 +131,7 @@ static void count(const tsr_share *s, const tsr_generate_statistics *before)
 }
 
 /* Gives each part that was finished its hypotheses. */
-static void collect(tsr_share *s, tsr_generation *found)
+static void collect(share *s, tsr_generation *found)
 {
   tsr_translator *t = s->call->t;
   int64_t n_done = 0;
@@ -141,7 +155,7 @@ static void collect(tsr_share *s, tsr_generation *found)
   tell(s, n_done, NULL, NULL); /* what was told, and is searched again, is not done */
 }
 
-static tsr_status search(tsr_share *s)
+static tsr_status search(share *s)
 {
   const tsr_translator *t = s->call->t;
   tsr_generate_options options = s->class->options;
@@ -173,7 +187,7 @@ static tsr_status search(tsr_share *s)
 }
 
 /* With the lock: what is not done may be taken by any device. */
-static void put_back(const tsr_share *s)
+static void put_back(const share *s)
 {
   for (int32_t i = 0; i < s->n; i++) {
     s->parts[i]->is_taken = 0;
@@ -181,9 +195,8 @@ static void put_back(const tsr_share *s)
   pthread_cond_broadcast(&s->call->t->changed);
 }
 
-/* With the lock, which is given up meanwhile: other devices go on with what is not done; if this one is to be replaced,
- * also the one that takes its place. */
-static void hand_on(tsr_share *s, int32_t is_replaced, tsr_status status, char *why)
+/* With the lock, which is given up meanwhile: what is not done will be searched anew. */
+static void restart(const share *s)
 {
   tsr_translator *t = s->call->t;
   pthread_mutex_unlock(&t->lock);
@@ -192,27 +205,14 @@ static void hand_on(tsr_share *s, int32_t is_replaced, tsr_status status, char *
       tsr_pieces_restart(s->parts[i]);
     }
   }
-  if (!is_replaced) {
-    tsr_log(TSR_LOG_WARNING, "%s; other devices go on with these texts", why ? why : tsr_status_name(status));
-  }
   pthread_mutex_lock(&t->lock);
   for (int32_t i = 0; i < s->n; i++) {
     s->parts[i]->job->n_restarts += s->parts[i]->state != TSR_PART_IS_DONE;
   }
-  s->lane->cost = 0;
-  put_back(s);
-  if (is_replaced) {
-    s->seat->failure = status;
-    s->seat->message = why;
-    tsr_seat_replace(t, s->seat, &s->call->answers);
-  } else {
-    s->lane->is_out = 1;
-    free(why);
-  }
 }
 
 /* With the lock: a search failed that no other device can do better. */
-static void end_for_error(tsr_share *s, tsr_status status, const char *why, int64_t culprit)
+static void end_for_error(share *s, tsr_status status, const char *why, int64_t culprit)
 {
   (void)tsr_fail(status, "%s", why ? why : tsr_status_name(status));
   if (culprit >= 0 && culprit < s->n) {
@@ -225,21 +225,11 @@ static void end_for_error(tsr_share *s, tsr_status status, const char *why, int6
   tsr_call_give_up(s->call, status);
 }
 
-/* With the lock: other devices that take shares of the call. */
-static int32_t count_others(const tsr_share *s)
-{
-  int32_t n = 0;
-  for (int32_t i = 0; i < s->call->n_lanes; i++) {
-    n += &s->call->lanes[i] != s->lane && !s->call->lanes[i].is_out;
-  }
-  return n;
-}
-
-void tsr_share_run(tsr_lane *lane, tsr_text_part *const *parts, int32_t n)
+void tsr_share_run(tsr_lane *lane, void *const *parts, int32_t n)
 {
   tsr_call *c = lane->call;
   tsr_translator *t = c->t;
-  tsr_share s = {.call = c, .lane = lane, .seat = lane->seat, .class = parts[0]->job->class, .n = n};
+  share s = {.call = c, .seat = lane->seat, .class = ((tsr_text_part *)parts[0])->job->class, .n = n};
   const char *message;
   tsr_status status = fill(&s, parts);
   if (status != TSR_OK) {
@@ -248,7 +238,7 @@ void tsr_share_run(tsr_lane *lane, tsr_text_part *const *parts, int32_t n)
     return;
   }
   for (int32_t i = 0; i < n; i++) {
-    parts[i]->is_taken = 1;
+    s.parts[i]->is_taken = 1;
   }
   t->statistics.running += n;
   pthread_mutex_unlock(&t->lock);
@@ -257,10 +247,10 @@ void tsr_share_run(tsr_lane *lane, tsr_text_part *const *parts, int32_t n)
   char *why = status != TSR_OK ? strdup(culprit >= 0 ? message : tsr_error_message()) : NULL;
   pthread_mutex_lock(&t->lock);
   t->statistics.running -= n;
-  /* A device that was asked for is not given up because it lacks memory for these texts. */
-  int32_t is_replaced = tsr_is_of_device(status) && (s.seat->is_auto || status != TSR_ERR_DEVICE_MEMORY);
-  if (is_replaced || (status == TSR_ERR_DEVICE_MEMORY && count_others(&s) > 0)) {
-    hand_on(&s, is_replaced, status, why);
+  if (tsr_lane_has_heir(lane, status)) {
+    restart(&s);
+    put_back(&s);
+    tsr_lane_hand_on(lane, status, why);
     why = NULL;
   } else {
     if (status != TSR_OK) {

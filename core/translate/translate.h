@@ -96,6 +96,16 @@ typedef struct tsr_job {
 
 struct tsr_worker;
 
+/* What several devices share, a call's work: lanes.c */
+typedef enum tsr_call_number { TSR_CALL_OF_TEXTS, TSR_CALL_OF_PAIRS, TSR_CALL_KINDS } tsr_call_number;
+
+/* What a device has shown of one kind of them. */
+typedef struct tsr_shown {
+  int32_t n_shares; /* that it has done */
+  double speed;     /* in costs of items a second; 0: not known */
+  int32_t n_left;   /* calls, one after the other, that left all to other devices */
+} tsr_shown;
+
 /* A device and the threads that search on it. */
 typedef struct tsr_seat {
   tsr_device *device;
@@ -112,11 +122,9 @@ typedef struct tsr_seat {
   int32_t n_stopped;  /* of them, those that have seen that it failed */
   int32_t n_holders;  /* threads of callers that work with its transformer, or wait for that: its own begin nothing */
   int32_t is_held;    /* one of them does */
-  int32_t n_shares;   /* that it has searched of calls (lanes.c) */
-  int32_t n_threads;  /* that searched the last one */
-  double speed;       /* in costs of parts a second; 0: not known */
-  int32_t n_left;     /* calls, one after the other, that left all to other devices */
-  int32_t n_wanting;  /* lanes of calls that would take a share here */
+  tsr_shown shown[TSR_CALL_KINDS];
+  int32_t n_threads;     /* that searched the last share of a call */
+  int32_t n_wanting;     /* lanes of calls that would take a share here */
   const void *last_lane; /* that took one */
   struct tsr_worker *workers;
   const struct tsr_worker *last; /* that began a batch; NULL: none did */
@@ -312,6 +320,13 @@ void tsr_seat_release(tsr_translator *t, tsr_seat *seat);
 /* Searches the parts of n jobs of one call together, and answers all. jobs [n] have entered; NULL: there is none.
  * `stop`: as in tsr_translator_translate_together. */
 void tsr_call_run(tsr_translator *t, tsr_job *const *jobs, int32_t n, const volatile int32_t *stop);
+
+/* ---- score.c; without the lock ---- */
+
+/* tsr_translator_score, of arguments that are there. */
+tsr_status tsr_call_score(tsr_translator *t, int32_t n, const int32_t *const *source, const int32_t *source_lengths,
+                          const int32_t *const *target, const int32_t *target_lengths, const tsr_score_options *options,
+                          tsr_progress_fn progress, void *user, tsr_scores *scores) TSR_MUST_CHECK;
 
 /* ---- worker.c ---- */
 

@@ -209,6 +209,24 @@ tsr_status tsr_translator_use(tsr_translator *translator, int32_t device, tsr_tr
   return status;
 }
 
+tsr_status tsr_translator_score(tsr_translator *translator, int32_t n_pairs, const int32_t *const *source,
+                                const int32_t *source_lengths, const int32_t *const *target,
+                                const int32_t *target_lengths, const tsr_score_options *options,
+                                tsr_progress_fn progress, void *user, tsr_scores *scores)
+{
+  tsr_translator *t = translator;
+  if (!t || !scores || n_pairs < 0 || (n_pairs > 0 && (!source || !source_lengths || !target || !target_lengths))) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_translator_score: translator, source, target, their lengths and scores are needed");
+  }
+  *scores = (tsr_scores){0};
+  enter(t);
+  tsr_status status =
+      tsr_call_score(t, n_pairs, source, source_lengths, target, target_lengths, options, progress, user, scores);
+  leave(t);
+  return status;
+}
+
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
 /* As tsr_translator_submit. *is_about_text: with an error, as in tsr_translation; *n_parts: without one. */

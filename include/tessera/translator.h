@@ -90,6 +90,17 @@ typedef tsr_status (*tsr_translator_use_fn)(void *user, tsr_transformer *transfo
 TSR_API tsr_status tsr_translator_use(tsr_translator *translator, int32_t device, tsr_translator_use_fn use,
                                       void *user) TSR_MUST_CHECK;
 
+/* Scores outputs as tsr_score does, on all devices of the translator: each takes a share of the pairs, by the speed
+ * that it has shown, and another when it has ended. What a device that fails has not finished, the others score, or the
+ * one that takes its place. Texts of other threads wait for a device, or have it in turns. `progress` is told of all
+ * pairs, by one thread at a time, which need not be the caller's. Blocks. Any thread, not from a callback. Errors,
+ * beside those of tsr_score: TSR_ERR_CANCELLED (the translator is being closed), TSR_ERR_NO_DEVICE or a device's own
+ * error (all have failed). */
+TSR_API tsr_status tsr_translator_score(tsr_translator *translator, int32_t n_pairs, const int32_t *const *source,
+                                        const int32_t *source_lengths, const int32_t *const *target,
+                                        const int32_t *target_lengths, const tsr_score_options *options,
+                                        tsr_progress_fn progress, void *user, tsr_scores *scores) TSR_MUST_CHECK;
+
 /* ------------------------------------------------------------------------------------------------------------------
  * A text to be translated
  */

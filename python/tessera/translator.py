@@ -476,14 +476,15 @@ class Translator(Closable):
         lists = [_lists_of(source), _lists_of(target)]
         scores = ffi.new("tsr_scores *")
 
-        def work(transformer: Any) -> int:
+        def work() -> int:
             return int(
-                lib.tsr_score(
-                    transformer, len(source), *lists[0][:2], *lists[1][:2], options, ffi.NULL, ffi.NULL, scores
+                lib.tsr_translator_score(
+                    self._translator, len(source), *lists[0][:2], *lists[1][:2], options, ffi.NULL, ffi.NULL, scores
                 )
             )
 
-        self._use(work)
+        with self._calling():
+            on_other_thread(work, lambda: None)
         try:
             return [
                 Score(

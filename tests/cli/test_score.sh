@@ -32,6 +32,17 @@ check 'columns: other scores' cmp -s "$out" "$work/plain"
 score 0 --source "$work/three.tsv" --length-penalty 0
 check 'no penalty: the score is not the sum' test "$(cut -f 1 "$out")" = "$(cut -f 2 "$out")"
 
+# Several devices score as one does, in the order of the lines, and a line that cannot be scored is named.
+for _ in 1 2 3 4 5 6 7 8; do paste "$model/sample.en" "$model/sample.fr"; done >"$work/many.tsv"
+run 0 score "$model" --device cpu --source "$work/many.tsv"
+awk '{ printf "%.3f\n", $1 }' "$out" >"$work/many.sums"
+for devices in cpu,cpu "$device,$device" "$device,cpu,cpu"; do
+  run 0 score "$model" --device "$devices" --source "$work/many.tsv"
+  awk '{ printf "%.3f\n", $1 }' "$out" >"$work/sums"
+  check "$devices: other scores" cmp -s "$work/sums" "$work/many.sums"
+done
+stderr_has 'it is used if that one fails'
+
 # Every backend agrees.
 for other in $("$TESSERA" devices --names | grep -v '^reference'); do
   run 0 score "$model" --device "$other" --source "$work/three.tsv"

@@ -79,6 +79,30 @@ for runs in 1 5 40; do
     fi
   done
 done
+
+# The same for pairs that are scored: their sums to four digits, for another batch rounds differently.
+cp "$work/good" "$work/text.fr"
+score()
+{
+  expected_code=$1
+  shift
+  run "$expected_code" score "$model" --source "$work/text.en" --target "$work/text.fr" --batch 2 "$@"
+  awk '{ printf "%.4f\n", $1 }' "$out" >"$work/sums"
+}
+unset TESSERA_FAILING_RUNS
+score 0 --device reference
+cp "$work/sums" "$work/good.sums"
+check 'score: not a line for each pair' test "$(wc -l <"$work/sums")" = "$n_lines"
+for runs in 1 4 9; do
+  export TESSERA_FAILING_RUNS="$runs"
+  for devices in failing,reference reference,failing; do
+    score 0 --device "$devices"
+    check "score, $devices, $runs runs: other scores" cmp -s "$work/sums" "$work/good.sums"
+  done
+  score 4 --device failing:0
+  stderr_has 'failing:0: the device stopped answering'
+done
+
 export TESSERA_FAILING_DEVICES=2 TESSERA_FAILING_RUNS=20
 translate 4 --device failing:0,failing:1
 stderr_has 'the device stopped answering; going on without it'
@@ -92,7 +116,16 @@ run 4 bench load --model "$model" --device failing:0 --closed --threads 8 --repe
 stderr_has 'failing:0: the device stopped answering'
 export TESSERA_FAILING_RUNS=90
 
-# auto took it: the reference goes on, with each kind of search; sampling draws what it would have drawn.
+# auto took it: the reference goes on with the pairs.
+for runs in 1 9; do
+  export TESSERA_FAILING_RUNS="$runs"
+  score 0
+  check "score, auto, $runs runs: other scores" cmp -s "$work/sums" "$work/good.sums"
+  stderr_has 'going on with reference:0'
+done
+export TESSERA_FAILING_RUNS=90
+
+# .. and with each kind of search; sampling draws what it would have drawn.
 head -n 10 "$work/text.en" >"$work/fewer.en"
 mv "$work/fewer.en" "$work/text.en"
 for search in '' '--n-best 2 --beam 2' '--sample --seed 5' '--stream' '--alternatives 2'; do

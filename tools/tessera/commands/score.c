@@ -45,8 +45,7 @@ typedef struct session {
 static int check(void *opaque)
 {
   const settings *options = &((session *)opaque)->options;
-  return options->source ? translator_settings_one_device("score", &options->translator)
-                         : tsr_cli_usage("score", "--source is missing");
+  return options->source ? TSR_EXIT_OK : tsr_cli_usage("score", "--source is missing");
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
@@ -168,43 +167,30 @@ static void on_progress(void *user, int64_t done, int64_t total)
   tsr_cli_progress_update(&s->translator.progress, s->sentences + done, 0);
 }
 
-typedef struct scoring {
-  session *s;
-  tsr_scores scores;
-} scoring;
-
-/* A tsr_translator_use_fn. */
-static tsr_status score(void *user, tsr_transformer *transformer)
+static int score_chunk(session *s)
 {
-  scoring *of = user;
-  session *s = of->s;
   const tsr_generate_options *search = &s->translator.options;
   const tsr_score_options options = {
       TSR_SIZED(tsr_score_options), .n_batch = s->options.translator.batch, .length_penalty = search->length_penalty,
       .decoder_start_id = search->decoder_start_id >= 0 ? &search->decoder_start_id : NULL};
+  tsr_scores scores = {0};
   tsr_status status =
-      tsr_score(transformer, s->n, (const int32_t *const *)s->source.ids, s->source.lengths,
-                (const int32_t *const *)s->target.ids, s->target.lengths, &options, on_progress, s, &of->scores);
+      tsr_translator_score(s->translator.translator, s->n, (const int32_t *const *)s->source.ids, s->source.lengths,
+                           (const int32_t *const *)s->target.ids, s->target.lengths, &options, on_progress, s, &scores);
   const char *message;
   int64_t pair = tsr_error_sentence(&message);
   if (status != TSR_OK && pair >= 0) {
     status = tsr_fail(status, "%s, line %lld: %s", s->options.source, (long long)s->numbers[pair], message);
   }
   tsr_cli_progress_clear(&s->translator.progress);
-  return status;
-}
-
-static int score_chunk(session *s)
-{
-  scoring found = {.s = s};
-  int code = translator_use(&s->translator, score, &found);
+  int code = tsr_cli_fail(status);
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
-    const tsr_target_score *target = &found.scores.targets[i];
+    const tsr_target_score *target = &scores.targets[i];
     code = print_score(s, i, target);
     s->sum += target->sum;
     s->tokens += target->n_tokens;
   }
-  tsr_scores_finish(&found.scores);
+  tsr_scores_finish(&scores);
   s->sentences += s->n;
   clear(s);
   return code;
