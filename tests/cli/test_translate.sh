@@ -95,9 +95,8 @@ for devices in cpu,cpu cpu:0,reference,cpu:0; do
 done
 stderr_has 'warning: reference:0 computes on the CPU, as a backend does that is made for it'
 run 2 translate --model "$model" --device cpu, "$work/one.en"
-run 2 score "$model" --device cpu,cpu --source "$work/one.en" --target "$work/one.fr"
-stderr_has 'score: --device: one device is needed, not 2'
 run 2 attention "$model" --device cpu,cpu 'Hello.'
+stderr_has 'attention: --device: one device is needed, not 2'
 run 2 trace "$model" --device cpu,cpu 'Hello.'
 run 2 profile "$model" "$work/one.en" --device cpu,cpu
 stderr_has 'profile: --device: one device is needed, not 2'
