@@ -221,10 +221,13 @@ static tsr_status take_score(const scoring *s, int32_t sentence, const float *lo
   return TSR_OK;
 }
 
-static tsr_status run(scoring *s, tsr_progress_fn progress, void *user)
+static tsr_status run(scoring *s, const tsr_score_watch *watch)
 {
   TSR_TRY(make_order(s));
   for (int32_t done = 0; done < s->n_sentences; done += s->count) {
+    if (watch->is_wanted && !watch->is_wanted(watch->user)) {
+      return tsr_fail(TSR_ERR_CANCELLED, "the scores are not wanted any more");
+    }
     choose_batch(s, done);
     TSR_TRY(reserve(s));
     TSR_TRY(encode(s));
@@ -234,8 +237,8 @@ static tsr_status run(scoring *s, tsr_progress_fn progress, void *user)
       int32_t token = find_nan(s, s->sentences[b], losses);
       TSR_TRY(token < 0 ? take_score(s, s->sentences[b], losses) : not_finite(s, b, token));
     }
-    if (progress) {
-      progress(user, done + s->count, s->n_sentences);
+    if (watch->progress) {
+      watch->progress(watch->user, done + s->count, s->n_sentences);
     }
   }
   return TSR_OK;
@@ -280,9 +283,9 @@ tsr_status tsr_score_check(const tsr_transformer_config *config, int32_t n_sente
   return TSR_OK;
 }
 
-tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
-                     const int32_t *source_lengths, const int32_t *const *target, const int32_t *target_lengths,
-                     const tsr_score_options *options, tsr_progress_fn progress, void *user, tsr_scores *scores)
+tsr_status tsr_score_watched(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
+                             const int32_t *source_lengths, const int32_t *const *target, const int32_t *target_lengths,
+                             const tsr_score_options *options, const tsr_score_watch *watch, tsr_scores *scores)
 {
   if (!transformer || !scores || n_sentences < 0 ||
       (n_sentences > 0 && (!source || !source_lengths || !target || !target_lengths))) {
@@ -311,7 +314,7 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
     return tsr_fail_memory(size);
   }
   *scores = (tsr_scores){.n_sentences = n_sentences, .targets = s.targets};
-  tsr_status status = run(&s, progress, user);
+  tsr_status status = run(&s, watch);
   free(s.order);
   free(s.ids);
   free(s.labels);
@@ -323,12 +326,21 @@ tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const in
   return status;
 }
 
+tsr_status tsr_score(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
+                     const int32_t *source_lengths, const int32_t *const *target, const int32_t *target_lengths,
+                     const tsr_score_options *options, tsr_progress_fn progress, void *user, tsr_scores *scores)
+{
+  const tsr_score_watch watch = {.user = user, .progress = progress};
+  return tsr_score_watched(transformer, n_sentences, source, source_lengths, target, target_lengths, options, &watch,
+                           scores);
+}
+
 void tsr_scores_finish(tsr_scores *scores)
 {
   if (!scores) {
     return;
   }
-  for (int32_t i = 0; i < scores->n_sentences; i++) {
+  for (int32_t i = 0; scores->targets && i < scores->n_sentences; i++) {
     free(scores->targets[i].tokens);
   }
   free(scores->targets);

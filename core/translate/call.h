@@ -75,9 +75,9 @@ void tsr_share_run(tsr_lane *lane, void *const *parts, int32_t n);
 /* With the lock, which is given up meanwhile: does all items on all devices. */
 void tsr_lanes_run(tsr_call *c);
 
-/* With the lock: 1 if others can go on with what a lane's share has not finished after such an error: other devices, or
- * the one that takes the place of this one. */
-int32_t tsr_lane_has_heir(const tsr_lane *lane, tsr_status status);
+/* With the lock: 1 if others can go on with what a lane's share has not finished after such an error: the device that
+ * takes the place of this one, or other devices; the lane takes no more then. */
+int32_t tsr_lane_has_heir(tsr_lane *lane, tsr_status status);
 
 /* With the lock, which is given up meanwhile: lets them. The items may be gathered again. `why` is freed. */
 void tsr_lane_hand_on(tsr_lane *lane, tsr_status status, char *why);

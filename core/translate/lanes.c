@@ -229,14 +229,18 @@ static int32_t is_replaced(const tsr_lane *lane, tsr_status status)
   return tsr_is_of_device(status) && (lane->seat->is_auto || status != TSR_ERR_DEVICE_MEMORY);
 }
 
-int32_t tsr_lane_has_heir(const tsr_lane *lane, tsr_status status)
+int32_t tsr_lane_has_heir(tsr_lane *lane, tsr_status status)
 {
   const tsr_call *c = lane->call;
-  int32_t n_others = 0;
-  for (int32_t i = 0; i < c->n_lanes; i++) {
-    n_others += &c->lanes[i] != lane && !c->lanes[i].is_out;
+  if (is_replaced(lane, status)) {
+    return 1;
   }
-  return is_replaced(lane, status) || (status == TSR_ERR_DEVICE_MEMORY && n_others > 0);
+  for (int32_t i = 0; i < c->n_lanes && status == TSR_ERR_DEVICE_MEMORY; i++) {
+    if (&c->lanes[i] != lane && !c->lanes[i].is_out) {
+      lane->is_out = 1; /* at once, lest two lanes leave their shares to each other */
+    }
+  }
+  return lane->is_out;
 }
 
 void tsr_lane_hand_on(tsr_lane *lane, tsr_status status, char *why)
@@ -250,7 +254,6 @@ void tsr_lane_hand_on(tsr_lane *lane, tsr_status status, char *why)
     tsr_seat_replace(t, lane->seat, &lane->call->answers);
     return;
   }
-  lane->is_out = 1;
   pthread_cond_broadcast(&t->changed);
   pthread_mutex_unlock(&t->lock);
   tsr_log(TSR_LOG_WARNING, "%s; other devices go on with its share", why ? why : tsr_status_name(status));

@@ -29,6 +29,7 @@ typedef struct score_call {
   pair *pairs; /* [n], those that cost most first */
   int32_t n;
   tsr_target_score *targets; /* [n], in the caller's order */
+  int64_t most_told;         /* with the call's `telling` */
   tsr_status status;         /* TSR_OK, or why the call is given up */
   char *message;
   int64_t sentence; /* that the message is about; -1: none */
@@ -74,7 +75,7 @@ static void finish(share *s)
   free(s->target_lengths);
 }
 
-/* Without the lock: tells of the pairs of all shares. */
+/* Without the lock: tells of the pairs of all shares, never of fewer than before. */
 static void on_progress(void *user, int64_t done, int64_t total)
 {
   share *s = user;
@@ -83,7 +84,8 @@ static void on_progress(void *user, int64_t done, int64_t total)
   pthread_mutex_lock(&c->telling);
   c->n_told += done - s->told;
   s->told = done;
-  if (s->call->progress) {
+  if (s->call->progress && c->n_told > s->call->most_told) {
+    s->call->most_told = c->n_told;
     s->call->progress(s->call->user, c->n_told, c->n_items);
   }
   pthread_mutex_unlock(&c->telling);
@@ -153,6 +155,17 @@ static void obey(tsr_call *call)
   }
 }
 
+/* Without the lock: 0 if the call was given up. */
+static int32_t is_wanted(void *user)
+{
+  score_call *c = ((const share *)user)->call;
+  pthread_mutex_lock(&c->call.t->lock);
+  obey(&c->call);
+  int32_t wanted = c->status == TSR_OK;
+  pthread_mutex_unlock(&c->call.t->lock);
+  return wanted;
+}
+
 /* The share's scores become the call's. */
 static void collect(const score_call *c, void *const *items, tsr_scores *found)
 {
@@ -169,6 +182,7 @@ static void run(tsr_lane *lane, void *const *items, int32_t n)
   score_call *c = (score_call *)lane->call;
   tsr_translator *t = c->call.t;
   share s = {.call = c, .n = n};
+  const tsr_score_watch watch = {.user = &s, .progress = on_progress, .is_wanted = is_wanted};
   tsr_scores found = {0};
   const char *message;
   tsr_status status = fill(&s, items);
@@ -181,8 +195,8 @@ static void run(tsr_lane *lane, void *const *items, int32_t n)
     ((pair *)items[i])->is_taken = 1;
   }
   pthread_mutex_unlock(&t->lock);
-  status = tsr_score(lane->seat->transformer, n, s.source, s.source_lengths, s.target, s.target_lengths, c->options,
-                     on_progress, &s, &found);
+  status = tsr_score_watched(lane->seat->transformer, n, s.source, s.source_lengths, s.target, s.target_lengths,
+                             c->options, &watch, &found);
   int64_t culprit = tsr_error_sentence(&message);
   char *why = status != TSR_OK ? strdup(culprit >= 0 ? message : tsr_error_message()) : NULL;
   if (status != TSR_OK) {

@@ -117,6 +117,7 @@ static void cancel_all(tsr_translator *t)
     tsr_job_give_up(t, job, tsr_fail(TSR_ERR_CANCELLED, "the translator was closed"), &answers);
   }
   pthread_cond_broadcast(&t->more);
+  pthread_cond_broadcast(&t->changed); /* who waits for a device */
   pthread_mutex_unlock(&t->lock);
   tsr_answer_all(t, &answers);
 }

@@ -60,7 +60,8 @@ TSR_API tsr_status tsr_translator_create(const tsr_model *model, const tsr_token
                                          tsr_translator **translator) TSR_MUST_CHECK;
 
 /* Answers every unfinished text with TSR_ERR_CANCELLED, and frees everything. No other call may be under way, except
- * calls that wait for an answer or for tsr_translator_use: these return first. Not from a callback. Takes NULL. */
+ * calls that wait for an answer, for tsr_translator_use or for tsr_translator_score: these return first. Not from a
+ * callback. Takes NULL. */
 TSR_API void tsr_translator_close(tsr_translator *translator);
 
 /* These live as long as the translator. Any thread; do not change the tokenizer's languages. */
@@ -78,8 +79,8 @@ TSR_API int32_t tsr_translator_max_source(const tsr_translator *translator, cons
                                           int32_t wanted);
 
 /* Works with a transformer of a translator: scores, looks into it, asks for its device. Nobody else uses the
- * transformer meanwhile. The function must not wait for texts of this translator. tsr_translator_use returns what it
- * returns. */
+ * transformer meanwhile. The function must not wait for texts of this translator, nor score with it.
+ * tsr_translator_use returns what it returns. */
 typedef tsr_status (*tsr_translator_use_fn)(void *user, tsr_transformer *transformer);
 
 /* Calls `use`, in the calling thread, with the transformer on a device (from 0, in the order of the options), when the
@@ -90,12 +91,12 @@ typedef tsr_status (*tsr_translator_use_fn)(void *user, tsr_transformer *transfo
 TSR_API tsr_status tsr_translator_use(tsr_translator *translator, int32_t device, tsr_translator_use_fn use,
                                       void *user) TSR_MUST_CHECK;
 
-/* Scores outputs as tsr_score does, on all devices of the translator: each takes a share of the pairs, by the speed
- * that it has shown, and another when it has ended. What a device that fails has not finished, the others score, or the
- * one that takes its place. Texts of other threads wait for a device, or have it in turns. `progress` is told of all
- * pairs, by one thread at a time, which need not be the caller's. Blocks. Any thread, not from a callback. Errors,
- * beside those of tsr_score: TSR_ERR_CANCELLED (the translator is being closed), TSR_ERR_NO_DEVICE or a device's own
- * error (all have failed). */
+/* Scores outputs as tsr_score does, on those devices of the translator that tsr_translator_translate takes: each takes
+ * a share of the pairs, by the speed that it has shown, and another when it has ended. What a device that fails has not
+ * finished, the others score, or the one that takes its place. Texts of other threads wait for a device, or have it in
+ * turns. `progress` is told of all pairs, by one thread at a time, which need not be the caller's. Blocks. Any thread,
+ * not from a callback. Errors, beside those of tsr_score: TSR_ERR_CANCELLED (the translator is being closed),
+ * TSR_ERR_NO_DEVICE or a device's own error (no other one can go on). */
 TSR_API tsr_status tsr_translator_score(tsr_translator *translator, int32_t n_pairs, const int32_t *const *source,
                                         const int32_t *source_lengths, const int32_t *const *target,
                                         const int32_t *target_lengths, const tsr_score_options *options,

@@ -32,7 +32,7 @@ check 'columns: other scores' cmp -s "$out" "$work/plain"
 score 0 --source "$work/three.tsv" --length-penalty 0
 check 'no penalty: the score is not the sum' test "$(cut -f 1 "$out")" = "$(cut -f 2 "$out")"
 
-# Several devices score as one does, in the order of the lines, and a line that cannot be scored is named.
+# Several devices score as one does, in the order of the lines.
 for _ in 1 2 3 4 5 6 7 8; do paste "$model/sample.en" "$model/sample.fr"; done >"$work/many.tsv"
 run 0 score "$model" --device cpu --source "$work/many.tsv"
 awk '{ printf "%.3f\n", $1 }' "$out" >"$work/many.sums"

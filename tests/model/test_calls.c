@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -875,33 +876,91 @@ static void test_scores_beside(void **state)
   }
 }
 
-static void *score_until_closed(void *opaque)
-{
-  tsr_translator *t = opaque;
-  tsr_scores scores;
-  tsr_status status = TSR_OK;
+/* A call that scores while the translator is closed, each once. */
+typedef struct last_call {
+  tsr_translator *translator;
   pairs p;
-  int64_t done;
-  open_pairs(t, MOST_LINES, &p);
-  while (status == TSR_OK) {
-    status = score(t, &p, NULL, &done, &scores);
-    tsr_scores_finish(&scores);
-  }
-  assert_int_equal(status, TSR_ERR_CANCELLED);
-  close_pairs(&p);
+  atomic_int has_begun;
+  tsr_status status;
+} last_call;
+
+static void note_progress(void *user, int64_t done, int64_t total)
+{
+  last_call *c = user;
+  assert_in_range(done, 1, total);
+  atomic_store(&c->has_begun, 1);
+}
+
+static void *score_last(void *opaque)
+{
+  last_call *c = opaque;
+  const tsr_score_options options = {TSR_SIZED(tsr_score_options), .n_batch = 1, .length_penalty = 1.0f};
+  tsr_scores scores;
+  c->status = tsr_translator_score(c->translator, c->p.n, (const int32_t *const *)c->p.source, c->p.source_lengths,
+                                   (const int32_t *const *)c->p.target, c->p.target_lengths, &options, note_progress, c,
+                                   &scores);
+  assert_null(scores.targets);
   return NULL;
 }
 
+/* A tsr_translator_use_fn: keeps the device until the other call must be waiting for it. */
+static tsr_status keep(void *user, tsr_transformer *transformer)
+{
+  const struct timespec a_while = {.tv_nsec = 200000000};
+  (void)transformer;
+  atomic_store((atomic_int *)user, 1);
+  nanosleep(&a_while, NULL);
+  return TSR_OK;
+}
+
+typedef struct keeper {
+  tsr_translator *translator;
+  atomic_int has_it;
+} keeper;
+
+static void *keep_device(void *opaque)
+{
+  keeper *k = opaque;
+  check(tsr_translator_use(k->translator, 0, keep, &k->has_it));
+  return NULL;
+}
+
+/* In the middle of its shares, or while it waits for a device. */
 static void test_scores_closed(void **state)
 {
   (void)state;
-  const struct timespec a_while = {.tv_nsec = 50000000};
-  pthread_t thread;
-  tsr_translator *t = open_on("cpu", 1);
-  assert_int_equal(pthread_create(&thread, NULL, score_until_closed, t), 0);
-  nanosleep(&a_while, NULL);
-  tsr_translator_close(t);
-  pthread_join(thread, NULL);
+  static const char *const devices[] = {"reference", "reference"}; /* far from done when the first pairs are */
+  for (int32_t waits = 0; waits < 2; waits++) {
+    const tsr_translator_options wanted = {TSR_SIZED(tsr_translator_options), .n_devices = waits ? 1 : 2,
+                                           .devices = devices, .static_batches = 1};
+    const struct timespec a_while = {.tv_nsec = 50000000};
+    static last_call c;
+    pthread_t thread, other;
+    c = (last_call){.status = TSR_OK};
+    check(tsr_translator_open(folder, &wanted, &c.translator));
+    keeper k = {.translator = c.translator};
+    open_pairs(c.translator, MOST_LINES, &c.p);
+    if (waits) {
+      assert_int_equal(pthread_create(&other, NULL, keep_device, &k), 0);
+      while (!atomic_load(&k.has_it)) {
+        nanosleep(&a_while, NULL);
+      }
+    }
+    assert_int_equal(pthread_create(&thread, NULL, score_last, &c), 0);
+    while (!waits && !atomic_load(&c.has_begun)) {
+      sched_yield();
+    }
+    if (waits) {
+      nanosleep(&a_while, NULL);
+    }
+    tsr_translator_close(c.translator);
+    pthread_join(thread, NULL);
+    assert_int_equal(c.status, TSR_ERR_CANCELLED);
+    if (waits) {
+      pthread_join(other, NULL);
+    }
+    close_pairs(&c.p);
+  }
 }
 
 /* ---- devices that fail ------------------------------------------------------------------------------------------- */
