@@ -100,18 +100,18 @@ static int32_t is_done(const void *item)
   return part->state == TSR_PART_IS_DONE && part->job->status == TSR_OK;
 }
 
-const tsr_call_kind tsr_call_of_texts = {.number = TSR_CALL_OF_TEXTS,
-                                         .gather = gather,
-                                         .cost = cost_of,
-                                         .enough = enough_of,
-                                         .is_done = is_done,
-                                         .run = tsr_share_run,
-                                         .give_up = tsr_call_give_up,
-                                         .obey = tsr_call_obey};
+static const tsr_call_kind call_of_texts = {.number = TSR_CALL_OF_TEXTS,
+                                            .gather = gather,
+                                            .cost = cost_of,
+                                            .enough = enough_of,
+                                            .is_done = is_done,
+                                            .run = tsr_share_run,
+                                            .give_up = tsr_call_give_up,
+                                            .obey = tsr_call_obey};
 
 void tsr_call_run(tsr_translator *t, tsr_job *const *jobs, int32_t n, const volatile int32_t *stop)
 {
-  text_call of = {.call = {.t = t, .kind = &tsr_call_of_texts}, .jobs = jobs, .n_jobs = n, .stop = stop};
+  text_call of = {.call = {.t = t, .kind = &call_of_texts}, .jobs = jobs, .n_jobs = n, .stop = stop};
   tsr_call *c = &of.call;
   double now = tsr_seconds();
   pthread_mutex_init(&c->telling, NULL);

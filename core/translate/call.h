@@ -58,8 +58,6 @@ typedef struct tsr_call {
 
 /* ---- call.c ---- */
 
-extern const tsr_call_kind tsr_call_of_texts;
-
 /* With the lock: gives up what is not done of a call of texts. The message is the thread's last error's. */
 void tsr_call_give_up(tsr_call *c, tsr_status status);
 
