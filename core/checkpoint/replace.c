@@ -14,7 +14,18 @@
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 
-enum { WRITE_AT_ONCE = 1 << 30 }; /* bytes; Linux takes less than 2^31 in one call */
+enum {
+  WRITE_AT_ONCE = 1 << 30, /* bytes; Linux takes less than 2^31 in one call */
+  BUFFER = 1 << 16
+};
+
+struct tsr_file_writer {
+  char *path;
+  char *temporary;
+  int descriptor;
+  size_t used; /* bytes of the buffer that are not written yet */
+  char buffer[BUFFER];
+};
 
 static tsr_status fail_here(const char *path, const char *what)
 {
@@ -31,67 +42,104 @@ static int is_same_file(const char *name, int descriptor)
 }
 
 /* Opens and locks the temporary. *again: 1 if its name came to stand for another file meanwhile. */
-static tsr_status open_temporary(tsr_replacement *replacement, int *again)
+static tsr_status open_temporary(tsr_file_writer *writer, int *again)
 {
   *again = 0;
-  int descriptor = open(replacement->temporary, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  int descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   if (descriptor < 0) {
-    return fail_here(replacement->temporary, "opened for writing");
+    return fail_here(writer->temporary, "opened for writing");
   }
   struct stat status;
   tsr_status result = TSR_OK;
   /* A file system without locks has to do without them. */
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    result = tsr_fail(TSR_ERR_IO, "%s: another process, or another thread, is writing this file", replacement->path);
-  } else if (!is_same_file(replacement->temporary, descriptor)) {
+    result = tsr_fail(TSR_ERR_BUSY, "%s: another process, or another thread, is writing this file", writer->path);
+  } else if (!is_same_file(writer->temporary, descriptor)) {
     *again = 1;
   } else if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-    result = tsr_fail(TSR_ERR_IO, "%s: expected a regular file; remove it first", replacement->temporary);
+    result = tsr_fail(TSR_ERR_IO, "%s: expected a regular file; remove it first", writer->temporary);
   } else if (ftruncate(descriptor, 0) != 0) {
-    result = fail_here(replacement->temporary, "emptied");
+    result = fail_here(writer->temporary, "emptied");
   }
   if (result != TSR_OK || *again) {
     close(descriptor);
   } else {
-    replacement->descriptor = descriptor;
+    writer->descriptor = descriptor;
   }
   return result;
 }
 
-tsr_status tsr_replacement_begin(const char *path, tsr_replacement *replacement)
+static void destroy(tsr_file_writer *writer)
 {
-  *replacement = (tsr_replacement){.path = path, .descriptor = -1};
-  size_t room = strlen(path) + sizeof TSR_PARTIAL_SUFFIX;
-  replacement->temporary = malloc(room);
-  if (!replacement->temporary) {
-    return tsr_fail_memory(room);
+  if (writer->descriptor >= 0) {
+    close(writer->descriptor);
   }
-  snprintf(replacement->temporary, room, "%s%s", path, TSR_PARTIAL_SUFFIX);
-  int again;
-  tsr_status status;
-  do {
-    status = open_temporary(replacement, &again);
-  } while (again);
-  if (status != TSR_OK) {
-    free(replacement->temporary);
-    *replacement = (tsr_replacement){0};
-  }
-  return status;
+  free(writer->temporary);
+  free(writer->path);
+  free(writer);
 }
 
-tsr_status tsr_replacement_write(tsr_replacement *replacement, const void *bytes, size_t size)
+tsr_status tsr_file_writer_open(const char *path, tsr_file_writer **writer)
 {
-  const char *next = bytes;
+  *writer = NULL;
+  tsr_file_writer *w = malloc(sizeof *w);
+  if (!w) {
+    return tsr_fail_memory(sizeof *w);
+  }
+  size_t room = strlen(path) + sizeof TSR_PARTIAL_SUFFIX;
+  w->descriptor = -1;
+  w->used = 0;
+  w->path = strdup(path);
+  w->temporary = malloc(room);
+  tsr_status status = w->path && w->temporary ? TSR_OK : tsr_fail_memory(room);
+  if (status == TSR_OK) {
+    snprintf(w->temporary, room, "%s%s", path, TSR_PARTIAL_SUFFIX);
+  }
+  for (int again = 1; again && status == TSR_OK;) {
+    status = open_temporary(w, &again);
+  }
+  if (status != TSR_OK) {
+    destroy(w);
+    return status;
+  }
+  *writer = w;
+  return TSR_OK;
+}
+
+static tsr_status write_through(const tsr_file_writer *writer, const char *bytes, size_t size)
+{
   while (size > 0) {
-    ssize_t written = write(replacement->descriptor, next, size < WRITE_AT_ONCE ? size : WRITE_AT_ONCE);
+    ssize_t written = write(writer->descriptor, bytes, size < WRITE_AT_ONCE ? size : WRITE_AT_ONCE);
     if (written < 0 && errno == EINTR) {
       continue;
     }
     if (written < 0) {
-      return fail_here(replacement->path, "written");
+      return fail_here(writer->path, "written");
     }
-    next += written;
+    bytes += written;
     size -= (size_t)written;
+  }
+  return TSR_OK;
+}
+
+static tsr_status flush(tsr_file_writer *writer)
+{
+  size_t used = writer->used;
+  writer->used = 0;
+  return write_through(writer, writer->buffer, used);
+}
+
+tsr_status tsr_file_writer_write(tsr_file_writer *writer, const void *bytes, size_t size)
+{
+  if (size > BUFFER - writer->used) {
+    TSR_TRY(flush(writer));
+  }
+  if (size >= BUFFER) {
+    return write_through(writer, bytes, size);
+  }
+  if (size > 0) {
+    memcpy(writer->buffer + writer->used, bytes, size);
+    writer->used += size;
   }
   return TSR_OK;
 }
@@ -116,45 +164,42 @@ static tsr_status sync_folder(const char *path)
   return status;
 }
 
-tsr_status tsr_replacement_commit(tsr_replacement *replacement)
+tsr_status tsr_file_writer_commit(tsr_file_writer **writer)
 {
-  tsr_status status = TSR_OK;
-  if (fsync(replacement->descriptor) != 0) {
-    status = fail_here(replacement->path, "brought to the disk");
-  } else if (rename(replacement->temporary, replacement->path) != 0) {
-    status = fail_here(replacement->path, "replaced");
+  tsr_file_writer *w = *writer;
+  *writer = NULL;
+  tsr_status status = flush(w);
+  if (status == TSR_OK && fsync(w->descriptor) != 0) {
+    status = fail_here(w->path, "brought to the disk");
+  } else if (status == TSR_OK && rename(w->temporary, w->path) != 0) {
+    status = fail_here(w->path, "replaced");
   }
   if (status != TSR_OK) {
-    tsr_replacement_abandon(replacement);
+    tsr_file_writer_abandon(w);
     return status;
   }
-  status = sync_folder(replacement->path);
-  close(replacement->descriptor);
-  free(replacement->temporary);
-  *replacement = (tsr_replacement){0};
+  status = sync_folder(w->path);
+  destroy(w);
   return status;
 }
 
-void tsr_replacement_abandon(tsr_replacement *replacement)
+void tsr_file_writer_abandon(tsr_file_writer *writer)
 {
-  if (!replacement->temporary) {
-    return;
+  if (writer) {
+    unlink(writer->temporary); /* before the lock goes with the descriptor */
+    destroy(writer);
   }
-  unlink(replacement->temporary); /* before the lock goes with the descriptor */
-  close(replacement->descriptor);
-  free(replacement->temporary);
-  *replacement = (tsr_replacement){0};
 }
 
 tsr_status tsr_file_replace(const char *path, const void *bytes, size_t size)
 {
-  tsr_replacement replacement;
-  TSR_TRY(tsr_replacement_begin(path, &replacement));
-  tsr_status status = tsr_replacement_write(&replacement, bytes, size);
+  tsr_file_writer *writer;
+  TSR_TRY(tsr_file_writer_open(path, &writer));
+  tsr_status status = tsr_file_writer_write(writer, bytes, size);
   if (status == TSR_OK) {
-    status = tsr_replacement_commit(&replacement);
+    return tsr_file_writer_commit(&writer);
   }
-  tsr_replacement_abandon(&replacement);
+  tsr_file_writer_abandon(writer);
   return status;
 }
 

@@ -7,8 +7,8 @@
 
 #include "core/base/status.h"
 #include "core/checkpoint/json.h"
-#include "core/checkpoint/replace.h"
 #include "core/checkpoint/safetensors.h"
+#include "tessera/files.h"
 
 enum { LENGTH_SIZE = 8, ALIGNMENT = 8 };
 
@@ -131,17 +131,17 @@ static tsr_status print_header(const char *path, const json_t *metadata, const p
   return TSR_OK;
 }
 
-static tsr_status write_header(tsr_replacement *file, const char *header, size_t size)
+static tsr_status write_header(tsr_file_writer *file, const char *header, size_t size)
 {
   unsigned char length[LENGTH_SIZE];
   for (int i = 0; i < LENGTH_SIZE; i++) {
     length[i] = (unsigned char)((uint64_t)size >> (8 * i));
   }
-  TSR_TRY(tsr_replacement_write(file, length, sizeof length));
-  return tsr_replacement_write(file, header, size);
+  TSR_TRY(tsr_file_writer_write(file, length, sizeof length));
+  return tsr_file_writer_write(file, header, size);
 }
 
-static tsr_status write_tensors(tsr_replacement *file, const place *places, int32_t n_places, void *elements,
+static tsr_status write_tensors(tsr_file_writer *file, const place *places, int32_t n_places, void *elements,
                                 tsr_tensor_source_fn read, void *context)
 {
   for (int32_t i = 0; i < n_places; i++) {
@@ -150,7 +150,7 @@ static tsr_status write_tensors(tsr_replacement *file, const place *places, int3
       int64_t left = places[i].elements - first;
       int64_t count = left < TSR_WRITE_ELEMENTS ? left : TSR_WRITE_ELEMENTS;
       TSR_TRY(read(context, places[i].index, first, count, elements));
-      TSR_TRY(tsr_replacement_write(file, elements, (size_t)count * size));
+      TSR_TRY(tsr_file_writer_write(file, elements, (size_t)count * size));
     }
   }
   return TSR_OK;
@@ -164,18 +164,18 @@ static tsr_status write_file(const char *path, const char *header, size_t header
   if (!elements) {
     return tsr_fail_memory(room);
   }
-  tsr_replacement file = {0};
-  tsr_status status = tsr_replacement_begin(path, &file);
+  tsr_file_writer *file = NULL;
+  tsr_status status = tsr_file_writer_open(path, &file);
   if (status == TSR_OK) {
-    status = write_header(&file, header, header_size);
+    status = write_header(file, header, header_size);
   }
   if (status == TSR_OK) {
-    status = write_tensors(&file, places, n_places, elements, read, context);
+    status = write_tensors(file, places, n_places, elements, read, context);
   }
   if (status == TSR_OK) {
-    status = tsr_replacement_commit(&file);
+    status = tsr_file_writer_commit(&file);
   }
-  tsr_replacement_abandon(&file);
+  tsr_file_writer_abandon(file);
   free(elements);
   return status;
 }

@@ -12,10 +12,10 @@
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
-#include "core/checkpoint/replace.h"
 #include "core/train/checkpoint.h"
 #include "core/train/draws.h"
 #include "core/train/run_parts.h"
+#include "tessera/files.h"
 #include "tessera/training_run.h"
 
 enum { FAULT_LINES = 8 }; /* pairs of a batch that a message names */

@@ -7,8 +7,8 @@
 
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
-#include "core/checkpoint/replace.h"
 #include "core/train/run_parts.h"
+#include "tessera/files.h"
 
 /* tsr_parameter_source_fn */
 static tsr_status read_weights(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)

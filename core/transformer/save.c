@@ -10,9 +10,9 @@
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
-#include "core/checkpoint/replace.h"
 #include "core/checkpoint/safetensors_write.h"
 #include "core/transformer/model.h"
+#include "tessera/files.h"
 
 enum { JSON_STYLE = JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(9) };
 

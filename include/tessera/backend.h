@@ -101,7 +101,7 @@ enum {
   TSR_ERR_PLUGIN = 11,       /* a backend that cannot be loaded or that broke this ABI */
   TSR_ERR_INTERNAL = 12,     /* a mistake of this program; please report it */
   TSR_ERR_NOT_FINITE = 13,   /* the host's alone, likewise the next: a device computed NaN from numbers */
-  TSR_ERR_BUSY = 14,         /* a queue is full */
+  TSR_ERR_BUSY = 14,         /* a queue is full; another one writes the file */
   TSR_ERR_CANCELLED = 15,    /* what was asked for was given up */
   TSR_ERR_DEADLINE = 16      /* the time for it has passed */
 };

@@ -91,7 +91,7 @@ class NotFiniteError(TesseraError, ArithmeticError):
 
 
 class BusyError(TesseraError):
-    """The queue is full."""
+    """The queue is full, or another process writes the file."""
 
     status = 14
 

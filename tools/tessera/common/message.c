@@ -38,6 +38,7 @@ int tsr_cli_exit_code(tsr_status status)
   case TSR_ERR_DTYPE:
   case TSR_ERR_IO:
   case TSR_ERR_FORMAT:
+  case TSR_ERR_BUSY:
     return TSR_EXIT_INPUT;
   case TSR_ERR_UNSUPPORTED:
   case TSR_ERR_DEVICE_MEMORY:
