@@ -61,6 +61,15 @@ TSR_API const char *tsr_text_file_name(const tsr_text_file *file);
  * Both sides: pairs
  */
 typedef struct tsr_corpus_files {
+/* Where the next sentence is looked for: bytes from the file's beginning. May be stored and used in
+ * another process, on the same file. */
+TSR_API int64_t tsr_text_file_tell(const tsr_text_file *file);
+
+/* Goes to an offset that tsr_text_file_tell gave after `number` sentences. A SGM or XML file is read up to it. Errors:
+ * TSR_ERR_IO (a pipe, or an offset where no line or segment begins: the file has changed), and those of
+ * tsr_text_file_next. */
+TSR_API tsr_status tsr_text_file_seek(tsr_text_file *file, int64_t offset, int64_t number) TSR_MUST_CHECK;
+
   const char *source; /* path */
   const char *target; /* path; NULL: `source` has both sides, as TSV or XML */
   int32_t part;       /* what `source` is if it is XML: TSR_TEXT_HYPOTHESIS, or 0 for TSR_TEXT_SOURCE */
