@@ -8,12 +8,12 @@
 # is taken. libprotobuf-dev: the file sentencepiece.pc of Debian 13 asks for it. npm|nodejs: npm brings nodejs, and a
 # nodejs from elsewhere brings npm.
 packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-tools libvulkan-dev libvulkan-volk-dev
-  libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libprotobuf-dev
+  libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libzstd-dev libprotobuf-dev
   libxml2-dev libzip-dev
   libmicrohttpd-dev libcld2-dev nettle-dev'
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
 packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core
-  curl python3-jsonschema openapi-specification
+  zstd curl python3-jsonschema openapi-specification
   python3-cffi python3-numpy python3-pytest python3-mesonpy python3-pip python3-tqdm mypy'
 packages_extra='clang llvm lld libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev clang-format clang-tidy
   haproxy chromium-headless-shell|chromium npm|nodejs man-db zsh fish mkdocs doxygen reuse'

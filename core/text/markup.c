@@ -307,10 +307,10 @@ tsr_status tsr_markup_detect(tsr_stream *stream, int32_t *is_markup)
   static const char *const beginnings[] = {"<?xml",   "<!doctype", "<srcset", "<refset",
                                            "<tstset", "<mteval",   "<dataset"};
   *is_markup = 1;
-  size_t n = strlen(stream->name);
+  size_t n = tsr_compressed_stem(stream->name);
   for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
     size_t n_ending = strlen(endings[i]);
-    if (n > n_ending && strcasecmp(stream->name + n - n_ending, endings[i]) == 0) {
+    if (n > n_ending && strncasecmp(stream->name + n - n_ending, endings[i], n_ending) == 0) {
       return TSR_OK;
     }
   }

@@ -43,8 +43,10 @@ cat >"$work/all.xml" <<XML
 <ref lang="fr"><seg id="1">the cat sat on the mat</seg></ref>
 <hyp system="s"><seg id="1">the cat sat on</seg></hyp></doc></dataset>
 XML
-for hypothesis in hyp dos all.xml; do
-  for reference in ref ref.sgm all.xml; do
+gzip -c "$work/dos" >"$work/dos.gz"
+gzip -c "$work/ref.sgm" >"$work/ref.sgm.gz"
+for hypothesis in hyp dos all.xml dos.gz; do
+  for reference in ref ref.sgm all.xml ref.sgm.gz; do
     run 0 eval --hypothesis "$work/$hypothesis" --reference "$work/$reference" --json
     check "$hypothesis, $reference: another BLEU" test "$(score bleu)" = 60.65
   done
@@ -182,5 +184,8 @@ stdout_is_empty
 printf '<refset>\n<seg id="1">a\n</refset>\n' >"$work/broken.sgm"
 run 3 eval --hypothesis "$work/hyp" --reference "$work/broken.sgm"
 stderr_has 'broken.sgm:2: expected </seg>'
+head -c 20 "$work/dos.gz" >"$work/cut.gz"
+run 3 eval --hypothesis "$work/cut.gz" --reference "$work/ref"
+stderr_has 'cut.gz: ends in the middle of a gzip member'
 
 finish

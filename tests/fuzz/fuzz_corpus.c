@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of sentences, plain, SGM and XML: whatever is read is UTF-8, and the same when it is read again.
+ * Files of sentences, plain, SGM and XML, compressed or not: whatever is read is UTF-8, and the same when it is read
+ * again.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -31,13 +32,32 @@ static uint64_t read_all(tsr_text_file *file, int is_markup, tsr_status *status)
   return sum;
 }
 
+/* 1 if the text is short enough to be read a dozen times: a few compressed bytes can be gigabytes of it. */
+static int is_short(const uint8_t *data, size_t size)
+{
+  enum { LONGEST = 1 << 20 };
+  tsr_stream stream;
+  if (tsr_stream_view("fuzz", data, size, &stream) != TSR_OK)
+    return 1;
+  while (stream.offset <= LONGEST && !stream.at_end && tsr_stream_fill(&stream) == TSR_OK)
+    tsr_stream_skip(&stream, stream.end - stream.begin);
+  int64_t length = stream.offset;
+  tsr_stream_finish(&stream);
+  return length <= LONGEST;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   static const char *const names[] = {"fuzz", "fuzz.sgm"};
+  if (!is_short(data, size))
+    return 0;
   for (int32_t part = TSR_TEXT_SOURCE; part <= TSR_TEXT_HYPOTHESIS; part++) {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
       tsr_text_file *file;
-      REQUIRE(tsr_text_file_view(names[i], data, size, part, &file) == TSR_OK);
+      if (tsr_text_file_view(names[i], data, size, part, &file) != TSR_OK) {
+        REQUIRE(tsr_error_message()[0]);
+        continue;
+      }
       int is_markup = tsr_text_file_is_markup(file);
       tsr_status first;
       tsr_status second;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/compress.h"
 #include "tests/support/spm_writer.h"
 #include "tests/support/temporary.h"
 #include "tests/support/zip_writer.h"
@@ -107,6 +108,28 @@ static const struct {
     {"document_epub", "<html><body><p>one <b>two</b><br/>three</p></body></html>"},
     {"scores", "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E \xF0\x9F\x98\x80 a-\n{b}\xFF"},
 };
+
+/* Texts in each format: one whole, one of two members or frames. */
+static void write_compressed(const char *folder)
+{
+  static const char text[] = "one line\r\n\ncaf\xC3\xA9\nlast";
+  static const char *const names[][2] = {{"gzip", "gzip-two"}, {"zstd", "zstd-two"}};
+  for (int format = COMPRESSION_GZIP; format <= COMPRESSION_ZSTD; format++) {
+    if (has_compression(format)) {
+      size_t size;
+      unsigned char *packed = compress_bytes(format, text, sizeof text - 1, &size);
+      write_file(path_in(folder, names[format][0]), packed, size);
+      unsigned char *both = malloc(2 * size);
+      if (both) {
+        memcpy(both, packed, size);
+        memcpy(both + size, packed, size);
+        write_file(path_in(folder, names[format][1]), both, 2 * size);
+      }
+      free(both);
+      free(packed);
+    }
+  }
+}
 
 static void write_models(const char *folder)
 {
@@ -243,6 +266,8 @@ int main(int argc, char **argv)
     write_models(argv[2]);
   if (strcmp(argv[1], "zip") == 0)
     write_zips(argv[2]);
+  if (strcmp(argv[1], "corpus") == 0)
+    write_compressed(argv[2]);
   for (uint32_t version = 1; version <= 6 && strcmp(argv[1], "ctranslate2") == 0; version++)
     write_ctranslate2(argv[2], version);
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

@@ -24,11 +24,12 @@ class Tessera < Formula
   depends_on "utf8proc"
   depends_on "vulkan-loader"
   depends_on "zlib-ng-compat"
+  depends_on "zstd"
 
   def install
     # The server needs cld2, which Homebrew does not have.
     system "meson", "setup", "build", "-Dtests=false", "-Dvulkan=enabled", "-Ddocuments=enabled", "-Dpng=enabled",
-           "-Dserve=disabled", *std_meson_args
+           "-Dzstd=enabled", "-Dserve=disabled", *std_meson_args
     system "meson", "compile", "-C", "build", "--verbose"
     system "meson", "install", "-C", "build"
     pkgshare.install "examples", "tools/demo-model"

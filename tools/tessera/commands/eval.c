@@ -394,8 +394,9 @@ const tsr_command tsr_command_eval = {
              "how close they are to the reference: BLEU and chrF, as sacreBLEU 2 computes them. The version in the "
              "signature is this program's.\n"
              "\n"
-             "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. If the source is a "
-             "file of tab-separated columns, or XML, it holds the reference, too; leave --reference out then.",
+             "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them, compressed by gzip "
+             "or zstd or not. If the source is a file of tab-separated columns, or XML, it holds the reference, too; "
+             "leave --reference out then.",
     .options = &options,
     .operands = operands,
     .takes = "one model",

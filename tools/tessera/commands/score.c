@@ -275,8 +275,9 @@ const tsr_command tsr_command_score = {
         "of the translation (the end of the sentence included), a tab, and that sum divided by the number of tokens to "
         "the power of the length penalty. At the end it prints the perplexity of all tokens on stderr.\n"
         "\n"
-        "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them. If the source is a file "
-        "of tab-separated columns, or XML, it holds the translations, too; leave --target out then.",
+        "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them, compressed by gzip or "
+        "zstd or not. If the source is a file of tab-separated columns, or XML, it holds the translations, too; leave "
+        "--target out then.",
     .options = &options,
     .operands = operands,
     .missing = "the model is missing",
