@@ -128,6 +128,8 @@ struct tsr_command {
   const char *parent;                 /* of a command in another: its name */
   const tsr_command *const *commands; /* those within it; NULL ends the list */
   size_t session_size;
+  size_t given;                /* offset of a json_t *, which becomes an object of the options that were given, by their
+                                  names: each value as a text, true for none. The session's own. 0: not wanted */
   const void *initial;         /* a session before the command line is read; NULL: all zero */
   int (*check)(void *session); /* the command line as a whole; NULL: nothing to check */
   int (*run)(void *session);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/options/help.h"
 #include "tools/tessera/options/options.h"
@@ -102,6 +103,18 @@ static int refuse(const tsr_command *command, int why, const char *word)
   return tsr_cli_usage(name, "there is no option %s, or more than one begins so", word);
 }
 
+/* Keeps the option for a command that wants to know what was given. */
+static int keep(const reader *r, const tsr_option_entry *entry, const char *text)
+{
+  if (r->command->given == 0) {
+    return TSR_EXIT_OK;
+  }
+  json_t **given = (json_t **)(void *)((char *)r->session + r->command->given);
+  json_t *value = text ? tsr_cli_json_text(text, strlen(text)) : json_true();
+  *given = *given ? *given : json_object();
+  return json_object_set_new(*given, entry->row.name, value) == 0 ? TSR_EXIT_OK : tsr_cli_no_memory();
+}
+
 static int take_options(const reader *r, int argc, char **argv, int *help)
 {
   struct option *options = make_options(&r->list);
@@ -114,7 +127,8 @@ static int take_options(const reader *r, int argc, char **argv, int *help)
       code = refuse(r->command, option, argv[optind - 1]);
     } else {
       const tsr_option_entry *entry = &r->list.entries[option - FIRST];
-      code = take(r, entry, optarg);
+      code = keep(r, entry, optarg);
+      code = code == TSR_EXIT_OK ? take(r, entry, optarg) : code;
       if (entry->table->has_given) {
         ((char *)r->session)[entry->offset + entry->table->given + (size_t)entry->index] = 1;
       }

@@ -202,8 +202,8 @@ static void warn_of_norms(const translator *t)
 static void on_progress(void *user, int64_t done, int64_t total)
 {
   translator *t = user;
-  (void)total; /* of this chunk; how much is still to come is not known */
-  tsr_cli_progress_update(&t->progress, t->done + done, 0);
+  (void)total; /* of this chunk */
+  tsr_cli_progress_update(&t->progress, t->done + done, t->total);
 }
 
 static tsr_status create(translator *t)
@@ -401,7 +401,9 @@ int translator_search(translator *t, const tsr_generate_options *options, transl
   drop_answers(t);
   for (int32_t i = 0; i < t->n; i++) {
     t->requests[i].search = options;
-    t->requests[i].number = i > 0 ? -1 : t->parts_done;
+  }
+  if (t->n > 0 && t->requests[0].number < 0) {
+    t->requests[0].number = t->parts_done;
   }
   if (status == TSR_OK) {
     status = tsr_translator_translate(t->translator, t->n, t->requests, t->answers);

@@ -65,6 +65,7 @@ typedef struct translator {
   size_t size;                                        /* bytes of their texts */
   int told;                                           /* 1: what was to be told of them is told */
   int64_t done;                                       /* sentences of the chunks before this one */
+  int64_t total;                                      /* of all chunks, for the progress; 0: not known */
   int64_t parts_done;                                 /* and the parts that they were translated in */
   int64_t parts;                                      /* likewise, of this chunk */
   double start;                                       /* when opening began, in seconds, and when it had ended */
@@ -82,9 +83,10 @@ void translator_finish(translator *t);
 /* 1 if the chunk has no room for another sentence, of at most `most`. */
 int translator_is_full(const translator *t, int32_t most);
 
-/* Adds a sentence to the chunk, which has room for it. One with more tokens than the model has positions is treated as
- * --long-input says, and reported by its file and line when the chunk is translated. One that is refused counts as an
- * empty one, and sets t->outcome: the others are still translated. `file` outlives the chunk. */
+/* Adds a sentence to the chunk, which has room for it. Its request's number is -1, which the caller may change. A
+ * sentence with more tokens than the model has positions is treated as --long-input says, and reported by its file and
+ * line when the chunk is translated. One that is refused counts as an empty one, and sets t->outcome: the others are
+ * still translated. `file` outlives the chunk. */
 int translator_add(translator *t, const char *file, int64_t line, const char *text, size_t size);
 
 /* Tells what became of a source with more tokens than the model takes; nothing if it has not. */

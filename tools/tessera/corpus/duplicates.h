@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sentences that come more than once, in files of any size: each is found once, and what becomes of it is put in all
+ * its places. Memory is bounded: the sentences are divided by a hash into parts on disk, so that all that are equal lie
+ * in one, and what belongs together is merged by its line. Functions that return int return exit codes.
+ */
+#ifndef TESSERA_TOOLS_CORPUS_DUPLICATES_H
+#define TESSERA_TOOLS_CORPUS_DUPLICATES_H
+
+#include "tessera/files.h"
+#include "tools/tessera/corpus/sentences.h"
+
+/* How many parts files of so many bytes are divided into: each has about 128 MiB, up to 16 GiB. */
+int32_t duplicates_parts(int64_t bytes);
+
+/* Writes each sentence of the files once, a line each, in the order in which they first come, to the path `distinct`,
+ * and what says where they belong into `folder`. *n receives how many sentences there are. */
+int duplicates_find(const char *const *paths, int32_t n_paths, int32_t n_parts, const char *folder,
+                    const char *distinct, int64_t *n);
+
+/* Takes the next line of what became of the distinct sentences, in their order. Returns an exit code. */
+typedef int (*duplicates_line_fn)(void *user, const char **line, size_t *size);
+
+/* Writes the line of each sentence's first place in all its places, in the order of the files. */
+int duplicates_join(int32_t n_parts, const char *folder, duplicates_line_fn next, void *user, tsr_file_writer *writer);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manifest.json: what a folder of shards was begun with, so that what is done there goes on with the same, and the
+ * shards' places. Functions that return int return exit codes.
+ */
+#ifndef TESSERA_TOOLS_CORPUS_MANIFEST_H
+#define TESSERA_TOOLS_CORPUS_MANIFEST_H
+
+#include "tools/tessera/common/json.h"
+#include "tools/tessera/corpus/sentences.h"
+
+/* What a run asks for; borrowed. */
+typedef struct corpus_asked {
+  const char *const *inputs; /* paths */
+  int32_t n_inputs;
+  const char *model;
+  json_t *settings; /* options that the translations depend on: an object of texts and true */
+  int32_t n_shards; /* 0: any */
+} corpus_asked;
+
+typedef struct corpus_manifest {
+  corpus_shards shards;
+  int64_t sentences; /* of the inputs */
+} corpus_manifest;
+
+/* Reads a manifest, if it is there (*found), and compares what it was begun with to what is asked for. Finish it also
+ * after a failure. */
+int corpus_manifest_read(const char *path, const corpus_asked *asked, corpus_manifest *manifest, int *found);
+
+/* The text of a new one, for shards of `inputs` (duplicates and all), to be freed. */
+int corpus_manifest_print(const corpus_asked *asked, const corpus_manifest *manifest, char **text);
+void corpus_manifest_finish(corpus_manifest *manifest);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/tessera/corpus/sentences.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/progress.h"
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static int open_file(corpus_reader *reader, int32_t number)
+{
+  tsr_text_file_close(reader->file);
+  reader->file = NULL;
+  reader->file_number = number;
+  if (number == reader->n_paths) {
+    return TSR_EXIT_OK;
+  }
+  return tsr_cli_fail_input(tsr_text_file_open(reader->paths[number], TSR_TEXT_SOURCE, &reader->file));
+}
+
+int corpus_reader_open(corpus_reader *reader, const char *const *paths, int32_t n_paths, const corpus_place *place)
+{
+  *reader = (corpus_reader){.paths = paths, .n_paths = n_paths, .place = *place};
+  int code = open_file(reader, place->file);
+  if (code == TSR_EXIT_OK && reader->file && place->number > 0) {
+    code = tsr_cli_fail_input(tsr_text_file_seek(reader->file, place->offset, place->number));
+  }
+  return code;
+}
+
+void corpus_reader_finish(corpus_reader *reader)
+{
+  tsr_text_file_close(reader->file);
+  *reader = (corpus_reader){0};
+}
+
+int corpus_reader_next(corpus_reader *reader, tsr_corpus_sentence *sentence, int *got)
+{
+  int32_t end = 1;
+  int code = TSR_EXIT_OK;
+  while (reader->file && end && code == TSR_EXIT_OK) {
+    int64_t offset = tsr_text_file_tell(reader->file);
+    code = tsr_cli_fail_input(tsr_text_file_next(reader->file, sentence, &end));
+    if (code == TSR_EXIT_OK && end) {
+      code = open_file(reader, reader->file_number + 1);
+    } else if (code == TSR_EXIT_OK) {
+      reader->place = (corpus_place){reader->file_number, offset, sentence->number - 1};
+    }
+  }
+  *got = !end;
+  return code;
+}
+
+/* ---- cutting ----------------------------------------------------------------------------------------------------- */
+
+enum { MARKS = 1 << 18 };
+
+/* Places of sentences 0, stride, 2 stride ..: as many as there is room for. */
+typedef struct marks {
+  corpus_place *places;
+  int64_t n;
+  int64_t stride;
+} marks;
+
+static void mark(marks *m, int64_t sentence, const corpus_place *place)
+{
+  if (sentence % m->stride == 0 && m->n == MARKS) {
+    m->n = MARKS / 2;
+    m->stride *= 2;
+    for (int64_t i = 1; i < m->n; i++) {
+      m->places[i] = m->places[2 * i];
+    }
+  }
+  if (sentence % m->stride == 0) {
+    m->places[m->n++] = *place;
+  }
+}
+
+static int read_all(corpus_reader *reader, marks *m, corpus_shards *shards)
+{
+  tsr_cli_progress progress;
+  tsr_corpus_sentence sentence;
+  int code = TSR_EXIT_OK;
+  tsr_cli_progress_start(&progress, "reading sentences");
+  for (int got = 1; got && code == TSR_EXIT_OK;) {
+    code = corpus_reader_next(reader, &sentence, &got);
+    if (code == TSR_EXIT_OK && got) {
+      mark(m, shards->sentences++, &reader->place);
+      shards->in_file[reader->place.file]++;
+      tsr_cli_progress_update(&progress, shards->sentences, 0);
+    }
+  }
+  tsr_cli_progress_clear(&progress);
+  return code;
+}
+
+/* Where a shard begins: a mark near the sentence that would divide all evenly. */
+static int64_t begin_of(const corpus_shards *shards, const marks *m, int32_t k)
+{
+  int64_t even = shards->sentences / shards->n * k + shards->sentences % shards->n * k / shards->n;
+  int64_t at = (even + m->stride / 2) / m->stride;
+  return at < m->n && k < shards->n ? at * m->stride : shards->sentences;
+}
+
+static int divide(corpus_shards *shards, const marks *m, int32_t n)
+{
+  int64_t most = (shards->sentences + CORPUS_SHARD_SENTENCES - 1) / CORPUS_SHARD_SENTENCES;
+  most = most < 1 ? 1 : most < CORPUS_MAX_SHARDS ? most : CORPUS_MAX_SHARDS;
+  shards->n = n > 0 ? n : (int32_t)most;
+  shards->list = calloc((size_t)shards->n, sizeof *shards->list);
+  if (!shards->list) {
+    return tsr_cli_no_memory();
+  }
+  for (int32_t k = 0; k < shards->n; k++) {
+    corpus_shard *shard = &shards->list[k];
+    shard->first = begin_of(shards, m, k);
+    shard->n = begin_of(shards, m, k + 1) - shard->first;
+    if (shard->n > 0) {
+      shard->begin = m->places[shard->first / m->stride];
+    }
+  }
+  return TSR_EXIT_OK;
+}
+
+int corpus_cut(const char *const *paths, int32_t n_paths, int32_t n, corpus_shards *shards)
+{
+  *shards = (corpus_shards){.in_file = calloc((size_t)n_paths, sizeof *shards->in_file)};
+  marks m = {.places = malloc(MARKS * sizeof *m.places), .stride = 1};
+  corpus_reader reader = {0};
+  const corpus_place start = {0};
+  int code = shards->in_file && m.places ? TSR_EXIT_OK : tsr_cli_no_memory();
+  if (code == TSR_EXIT_OK) {
+    code = corpus_reader_open(&reader, paths, n_paths, &start);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = read_all(&reader, &m, shards);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = divide(shards, &m, n);
+  }
+  corpus_reader_finish(&reader);
+  free(m.places);
+  return code;
+}
+
+void corpus_shards_finish(corpus_shards *shards)
+{
+  free(shards->list);
+  free(shards->in_file);
+  *shards = (corpus_shards){0};
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sentences of several files in a row, as tessera/corpus.h reads them, and how they are cut into shards. Functions
+ * that return int return exit codes, as in message.h.
+ */
+#ifndef TESSERA_TOOLS_CORPUS_SENTENCES_H
+#define TESSERA_TOOLS_CORPUS_SENTENCES_H
+
+#include "tessera/corpus.h"
+
+/* A place before a sentence. */
+typedef struct corpus_place {
+  int32_t file;   /* from 0 */
+  int64_t offset; /* in the file, as tsr_text_file_tell has it */
+  int64_t number; /* sentences of the file before it */
+} corpus_place;
+
+typedef struct corpus_reader {
+  const char *const *paths; /* borrowed */
+  int32_t n_paths;
+  corpus_place place;  /* of the sentence that was read last */
+  int32_t file_number; /* of the file that is open */
+  tsr_text_file *file; /* NULL behind the last file */
+} corpus_reader;
+
+/* Begins at a place; paths outlive the reader. Finish it also after a failure. */
+int corpus_reader_open(corpus_reader *reader, const char *const *paths, int32_t n_paths, const corpus_place *place);
+void corpus_reader_finish(corpus_reader *reader);
+
+/* Reads the next sentence, which is valid until the next call. *got is 0 behind the last. */
+int corpus_reader_next(corpus_reader *reader, tsr_corpus_sentence *sentence, int *got);
+
+/* A part of the sentences. */
+typedef struct corpus_shard {
+  corpus_place begin;
+  int64_t first; /* sentences before it, in all files */
+  int64_t n;
+} corpus_shard;
+
+typedef struct corpus_shards {
+  int32_t n;
+  corpus_shard *list;
+  int64_t sentences; /* in all files */
+  int64_t *in_file;  /* of each file */
+} corpus_shards;
+
+/* Reads all files and cuts their sentences into n shards, in order, whose sizes differ by one, or by a 100,000th of all
+ * sentences where these are many. n 0: as many as it takes to have at most CORPUS_SHARD_SENTENCES in each. Finish the
+ * shards also after a failure. */
+enum { CORPUS_SHARD_SENTENCES = 10000, CORPUS_MAX_SHARDS = 99999 };
+int corpus_cut(const char *const *paths, int32_t n_paths, int32_t n, corpus_shards *shards);
+void corpus_shards_finish(corpus_shards *shards);
+
+#endif

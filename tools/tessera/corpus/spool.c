@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/tessera/corpus/spool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
+
+static int fail(const spool *s, const char *what)
+{
+  tsr_cli_error("%s: cannot be %s: %s", s->path, what, strerror(errno));
+  return TSR_EXIT_INPUT;
+}
+
+static int open_file(spool *s, const char *folder, const char *name, int32_t number, const char *mode)
+{
+  char file[64];
+  snprintf(file, sizeof file, "%s-%03d", name, (int)number);
+  s->path = path_join(folder, file);
+  if (!s->path) {
+    return tsr_cli_no_memory();
+  }
+  s->file = fopen(s->path, mode);
+  return s->file ? TSR_EXIT_OK : fail(s, mode[0] == 'w' ? "opened for writing" : "opened");
+}
+
+int spool_create(spool *s, const char *folder, const char *name, int32_t number)
+{
+  return open_file(s, folder, name, number, "wb");
+}
+
+int spool_open(spool *s, const char *folder, const char *name, int32_t number)
+{
+  return open_file(s, folder, name, number, "rb");
+}
+
+int spool_close(spool *s)
+{
+  FILE *file = s->file;
+  s->file = NULL;
+  int code = !file || fclose(file) == 0 ? TSR_EXIT_OK : fail(s, "written");
+  spool_finish(s);
+  return code;
+}
+
+void spool_finish(spool *s)
+{
+  if (s->file) {
+    fclose(s->file);
+  }
+  free(s->path);
+  *s = (spool){0};
+}
+
+void spool_remove(spool *s)
+{
+  if (s->path) {
+    unlink(s->path);
+  }
+  spool_finish(s);
+}
+
+int spool_put(spool *s, const void *bytes, size_t size)
+{
+  return fwrite(bytes, 1, size, s->file) == size ? TSR_EXIT_OK : fail(s, "written");
+}
+
+int spool_put_text(spool *s, const char *text, size_t size)
+{
+  uint32_t length = (uint32_t)size;
+  int code = spool_put(s, &length, sizeof length);
+  return code == TSR_EXIT_OK ? spool_put(s, text, size) : code;
+}
+
+static int fail_short(const spool *s)
+{
+  if (ferror(s->file)) {
+    return fail(s, "read");
+  }
+  tsr_cli_error("%s: ends too early; remove the folder that it lies in, and begin again", s->path);
+  return TSR_EXIT_INPUT;
+}
+
+int spool_get(spool *s, void *bytes, size_t size, int *got)
+{
+  size_t found = fread(bytes, 1, size, s->file);
+  *got = found == size;
+  return *got || (found == 0 && feof(s->file)) ? TSR_EXIT_OK : fail_short(s);
+}
+
+int spool_get_text(spool *s, spool_text *text)
+{
+  uint32_t size = 0;
+  if (fread(&size, 1, sizeof size, s->file) != sizeof size) {
+    return fail_short(s);
+  }
+  if (size > text->room) {
+    char *longer = realloc(text->bytes, size);
+    if (!longer) {
+      return tsr_cli_no_memory();
+    }
+    text->bytes = longer;
+    text->room = size;
+  }
+  text->size = size;
+  return fread(text->bytes, 1, size, s->file) == size ? TSR_EXIT_OK : fail_short(s);
+}
