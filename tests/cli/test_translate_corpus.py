@@ -222,6 +222,11 @@ def check_kills(folder):
         same(out, expected, f"killed {more}")
 
 
+def row(*values):
+    """A shard of a manifest."""
+    return dict(zip(("file", "offset", "number", "first", "sentences"), values))
+
+
 def check_errors(folder):
     source, other, out = folder / "a.en", folder / "b.en", folder / "out"
     source.write_bytes(b"\n".join(SENTENCES[:12]) + b"\n")
@@ -265,18 +270,18 @@ def check_errors(folder):
     manifest = (out / "manifest.json").read_text()
     root = json.loads(manifest)
     for change in ({"version": 2}, {"shards": []}, {"shards": root["shards"][:-1]}, {"sentences": "many"},
-                   {"shards": [[0, 0, 0, 0, -1]]}, {"shards": root["shards"][::-1]}):
+                   {"shards": [row(0, 0, 0, 0, -1)]}, {"shards": root["shards"][::-1]}):
         (out / "manifest.json").write_text(json.dumps({**root, **change}))
         run(3, "--out", out, "--beam", 2, source, says="manifest.json: ")
     for text in ("", "{", manifest[:-20], "[]"):
         (out / "manifest.json").write_text(text)
         run(3, "--out", out, "--beam", 2, source, says="manifest.json: ")
-    wild = [[9, 0, 0, 0, 12]], [[0, 5, 3, 0, 12]], [[0, 10 ** 12, 3, 0, 12]], [[0, 0, 0, 0, 12]], [[0, 0, 0, 0, 99]]
-    for rows, code in zip(wild, (3, 3, 3, 0, 3)):
+    for wild, code in ((row(1, 0, 0, 0, 12), 3), (row(9, 0, 0, 0, 12), 3), (row(0, 5, 3, 0, 12), 3),
+                       (row(0, 10**12, 3, 0, 12), 3), (row(0, 0, 0, 0, 12), 0), (row(0, 0, 0, 0, 99), 3)):
         result.unlink(missing_ok=True)
         shutil.rmtree(out / "shards")
-        n = sum(row[4] for row in rows)
-        (out / "manifest.json").write_text(json.dumps({**root, "shards": rows, "sentences": n, "distinct": n}))
+        n = wild["sentences"]
+        (out / "manifest.json").write_text(json.dumps({**root, "shards": [wild], "sentences": n, "distinct": n}))
         run(code, "--out", out, "--beam", 2, source)
 
 

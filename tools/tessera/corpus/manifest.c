@@ -141,7 +141,9 @@ static int read_shards(const char *path, json_t *root, int32_t n_files, corpus_m
   for (int32_t k = 0; k < shards->n; k++) {
     json_int_t offset, number, first, n;
     int file;
-    if (json_unpack(json_array_get(rows, (size_t)k), "[i, I, I, I, I]", &file, &offset, &number, &first, &n) != 0 ||
+    json_t *row = json_array_get(rows, (size_t)k);
+    if (json_unpack(row, "{s:i, s:I, s:I, s:I, s:I}", "file", &file, "offset", &offset, "number", &number, "first",
+                    &first, "sentences", &n) != 0 ||
         file < 0 || file >= n_files || offset < 0 || number < 0 || n < 0 || first != next) {
       return fail_broken(path, "a shard's row is not as it should be");
     }
@@ -158,7 +160,7 @@ static int take(const char *path, json_t *root, const corpus_asked *asked, corpu
   if (json_integer_value(json_object_get(root, "version")) != VERSION) {
     return fail_broken(path, "this version of the program does not know its version");
   }
-  int code = read_shards(path, root, asked->n_inputs, manifest);
+  int code = read_shards(path, root, asked->n_files, manifest);
   if (code == TSR_EXIT_OK) {
     code = describe(asked, &wanted);
   }
@@ -194,8 +196,9 @@ static json_t *list_shards(const corpus_shards *shards)
   json_t *rows = json_array();
   for (int32_t k = 0; rows && k < shards->n; k++) {
     const corpus_shard *shard = &shards->list[k];
-    json_t *row = json_pack("[i, I, I, I, I]", (int)shard->begin.file, (json_int_t)shard->begin.offset,
-                            (json_int_t)shard->begin.number, (json_int_t)shard->first, (json_int_t)shard->n);
+    json_t *row = json_pack("{s:i, s:I, s:I, s:I, s:I}", "file", (int)shard->begin.file, "offset",
+                            (json_int_t)shard->begin.offset, "number", (json_int_t)shard->begin.number, "first",
+                            (json_int_t)shard->first, "sentences", (json_int_t)shard->n);
     if (json_array_append_new(rows, row) != 0) {
       json_decref(rows);
       return NULL;

@@ -16,6 +16,7 @@ typedef struct corpus_asked {
   const char *model;
   json_t *settings; /* options that the translations depend on: an object of texts and true */
   int32_t n_shards; /* 0: any */
+  int32_t n_files;  /* that the shards are cut from */
 } corpus_asked;
 
 typedef struct corpus_manifest {

@@ -166,7 +166,8 @@ static int open_manifest(session *s)
                               .n_inputs = s->options.inputs.n,
                               .model = s->options.translator.model,
                               .settings = s->given,
-                              .n_shards = s->options.n_shards};
+                              .n_shards = s->options.n_shards,
+                              .n_files = s->n_files};
   const struct timespec second = {.tv_sec = 1};
   int found = 0, code = TSR_EXIT_OK;
   for (int waits = 0; !found && code == TSR_EXIT_OK; waits++) {

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""An array of jobs, as docs/scale.md has it, under a real Slurm: tasks that are killed and requeued change nothing in
+the translation.
+
+Skipped without Slurm and munge, and without the right to start them, which root has."""
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(os.environ["SOURCE_ROOT"])
+TESSERA = os.environ["TESSERA"]
+MODEL = ROOT / "tests/data/marian-en-fr"
+SENTENCES = (ROOT / "tests/data/tatoeba/test.en").read_text(encoding="utf-8").splitlines()
+SHARDS = 8
+PATIENCE = 240  # seconds
+SEED = int(os.environ.get("SLURM_SEED", time.time()))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def until(what, condition):
+    """Waits for a condition, and returns what it gives."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.1)
+    raise TimeoutError(what)
+
+
+class Slurm:
+    """A controller and a node, and the daemon that they prove themselves by."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        host = socket.gethostname().split(".")[0]
+        key = folder / "key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o600)
+        for name in ("state", "spool"):
+            (folder / name).mkdir()
+        (folder / "slurm.conf").write_text(f"""
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={free_port()}
+SlurmdPort={free_port()}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+KillWait=2
+SchedulerParameters=sched_interval=5,batch_sched_delay=0,requeue_delay=1
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=all Nodes={host} Default=YES State=UP MaxTime=INFINITE
+""")
+        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"),
+                            "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+        self.daemons = []
+        self.start("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder}/munge.socket",
+                   f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log",
+                   f"--seed-file={folder}/munge.seed")
+        self.start("slurmctld", "-D", "-i")
+        self.start("slurmd", "-D")
+
+    def start(self, name, *words):
+        with open(self.folder / f"{name}.errors", "w", encoding="utf-8") as errors:
+            self.daemons.append(subprocess.Popen([name, *words], env=self.environment, stderr=errors, stdout=errors))
+
+    def ask(self, *words, code=None):
+        result = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False)
+        if code is not None and result.returncode != code:
+            raise RuntimeError(f"{words}: exit code {result.returncode}: {result.stderr}")
+        return result.stdout.strip()
+
+    def stop(self):
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+        for daemon in self.daemons:
+            try:
+                daemon.wait(20)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+
+    def tell(self):
+        for path in sorted(self.folder.glob("*.log")) + sorted(self.folder.glob("*.errors")):
+            print(f"---- {path.name}\n{path.read_text(errors='replace')[-3000:]}")
+
+
+def script_of_page():
+    """What docs/scale.md calls translate.sbatch."""
+    lines = (ROOT / "docs/scale.md").read_text(encoding="utf-8").splitlines()
+    begin = lines.index("<!-- run: file translate.sbatch -->") + 2
+    end = next(i for i in range(begin, len(lines)) if not lines[i].startswith("    "))
+    return "\n".join(line[4:] for line in lines[begin:end]) + "\n"
+
+
+def requeue(slurm, job, tasks, out):
+    """Requeues each of the tasks when it is at its shard: Slurm kills what runs of it."""
+    left = set(tasks)
+
+    def look():
+        for task in sorted(left):
+            partial = out / f"shards/{task:05d}.txt.partial"
+            state = slurm.ask("squeue", "-h", "-r", "-j", f"{job}_{task}", "-o", "%T")
+            if partial.exists() and "RUNNING" in state:
+                slurm.ask("scontrol", "requeue", f"{job}_{task}", code=0)
+                left.discard(task)
+            elif (out / f"shards/{task:05d}.txt").exists():
+                raise RuntimeError(f"task {task} ended before it could be requeued: is the corpus too small?")
+        return not left
+
+    until("tasks to requeue", look)
+
+
+def begin_now(slurm, job, tasks):
+    """Slurm lets what is requeued wait for two minutes; here there is nothing to wait for."""
+    for task in tasks:
+        slurm.ask("scontrol", "update", f"JobId={job}_{task}", "StartTime=now")
+
+
+def main():
+    print(f"SLURM_SEED={SEED}")
+    if os.geteuid() != 0 or not all(shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+                                    for name in ("munged", "slurmctld", "slurmd", "sbatch")):
+        print("skipped: Slurm and munge are not installed, or the test does not run as root")
+        return 77
+    chance = random.Random(SEED)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        corpus, out = folder / "corpus.en", folder / "out"
+        corpus.write_text("".join(f"{SENTENCES[i % 1000]} {SENTENCES[i * 7 % 1000]}\n" for i in range(2400)),
+                          encoding="utf-8")
+        words = ["--model", str(MODEL), "--device", "cpu"]
+        subprocess.run([TESSERA, "translate-corpus", *words, "--out", str(folder / "whole"), str(corpus)], check=True)
+        (folder / "bin").mkdir()
+        (folder / "bin/tessera").symlink_to(TESSERA)
+        (folder / "translate.sbatch").write_text(script_of_page())
+        slurm = Slurm(folder)
+        try:
+            until("the node", lambda: "idle" in slurm.ask("sinfo", "-h", "-o", "%T"))
+            slurm.environment.update(MODEL=str(MODEL), OUT=str(out), CORPUS=str(corpus), TESSERA_DEVICE="cpu",
+                                     PATH=f"{folder}/bin:{slurm.environment['PATH']}")
+            job = slurm.ask("sbatch", "--parsable", f"--output={folder}/%a.task", f"{folder}/translate.sbatch", code=0)
+            tasks = chance.sample(range(SHARDS), 2)
+            requeue(slurm, job, tasks, out)
+
+            def is_over():
+                begin_now(slurm, job, tasks)
+                return not slurm.ask("squeue", "-h", "-j", job, "-o", "%T")
+
+            until("the end of all tasks", is_over)
+            ran_twice = [task for task in range(SHARDS)
+                         if "Restarts=1" in slurm.ask("scontrol", "show", "job", f"{job}_{task}")]
+            print(f"requeued: {sorted(tasks)}; by Slurm's own account: {ran_twice}")
+            assert ran_twice == sorted(tasks), "other tasks were begun again"
+            result = (out / "translation.txt").read_bytes()
+            assert result == (folder / "whole/translation.txt").read_bytes(), "another translation"
+            assert not list(out.rglob("*.partial")), "a part of a shard is left"
+        except BaseException:
+            slurm.tell()
+            for path in sorted(folder.glob("*.task")):
+                print(f"---- {path.name}\n{path.read_text()}")
+            raise
+        finally:
+            slurm.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
