@@ -6,7 +6,7 @@
  * Pairs come in pools. The pairs of a pool are read, tokenised, filtered, shuffled, sorted by their widths and cut into
  * batches, and the batches are shuffled. While one pool is consumed, a thread prepares the next; no more than two are
  * ever held. A corpus that fits into one pool is read once, and shuffled again for each epoch. Nothing is shuffled
- * across pools: large files that are sorted by their subject should be shuffled on disk.
+ * across pools: large files that are sorted by their subject should be shuffled on disk (`tessera shuffle`).
  *
  * The batches are a pure function of the files, the options and the place in the stream, whatever the threads do.
  *

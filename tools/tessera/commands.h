@@ -23,6 +23,7 @@ extern const tsr_command tsr_command_profile;
 extern const tsr_command tsr_command_program;
 extern const tsr_command tsr_command_report;
 extern const tsr_command tsr_command_score;
+extern const tsr_command tsr_command_shuffle;
 extern const tsr_command tsr_command_tokenize;
 extern const tsr_command tsr_command_trace;
 extern const tsr_command tsr_command_train;

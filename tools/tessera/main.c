@@ -28,6 +28,7 @@ static const tsr_command *const commands[] = {
     &tsr_command_eval,
     &tsr_command_score,
     &tsr_command_tokenize,
+    &tsr_command_shuffle,
     &tsr_command_vocab,
     &tsr_command_train,
     &tsr_command_plot,
