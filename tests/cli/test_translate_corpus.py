@@ -98,7 +98,7 @@ def write_inputs(folder):
 def check_shards(folder):
     first, second, both, lines = write_inputs(folder)
     expected = plain(both)
-    for shards in (1, 2, 7):
+    for shards in (1, 7):
         out = folder / f"shards-{shards}"
         done = translated(run(0, "--out", out, "--shards", shards, first, second))
         same(out, expected, f"{shards} shards")
@@ -134,6 +134,21 @@ def check_duplicates(folder):
     found = (out / "distinct.txt").read_text(encoding="utf-8").split("\n")
     expect(found == distinct + [""], "distinct.txt: not each sentence once, in their order")
     expect(sum(done.values()) == len(distinct), f"duplicates: {sum(done.values())} of {len(distinct)} are translated")
+
+
+    many = folder / "many.en"  # enough for many parts of a little memory
+    many.write_text("".join(f"{lines[i * i % 61]}\n" for i in range(100000)), encoding="utf-8")
+    results = set()
+    for memory in (1, 1000):
+        out = folder / f"memory-{memory}"
+        run(0, "--out", out, "--deduplicate", "--memory", memory, many)
+        results.add((out / "translation.txt").read_bytes())
+        parts = len(list((out / "duplicates").iterdir()))
+        expect((parts > 4) == (memory == 1), f"--memory {memory}: {parts} parts")
+    table = dict(zip((out / "distinct.txt").read_text(encoding="utf-8").split("\n"),
+                     b"".join(path.read_bytes() for path in sorted((out / "shards").iterdir())).split(b"\n")))
+    wanted = b"".join(table[line] + b"\n" for line in many.read_text(encoding="utf-8").split("\n")[:-1])
+    expect(results == {wanted}, "many parts: other translations")
 
 
 def check_draws(folder):
@@ -270,7 +285,8 @@ def check_errors(folder):
     manifest = (out / "manifest.json").read_text()
     root = json.loads(manifest)
     for change in ({"version": 2}, {"shards": []}, {"shards": root["shards"][:-1]}, {"sentences": "many"},
-                   {"shards": [row(0, 0, 0, 0, -1)]}, {"shards": root["shards"][::-1]}):
+                   {"parts": None}, {"parts": -1}, {"parts": 129}, {"shards": [row(0, 0, 0, 0, -1)]},
+                   {"shards": root["shards"][::-1]}):
         (out / "manifest.json").write_text(json.dumps({**root, **change}))
         run(3, "--out", out, "--beam", 2, source, says="manifest.json: ")
     for text in ("", "{", manifest[:-20], "[]"):

@@ -14,8 +14,6 @@
  *   first     the distinct ones of them, in order; removed when they were written in the order of their lines
  *   lines     a `place` for each sentence, in the order of lines
  *   result    what became of the distinct ones; likewise `all`, of all sentences: both are removed in the end */
-enum { MOST_PARTS = 128, PART_BYTES = 1 << 27 };
-
 /* A sentence: its line, and which of the distinct ones of its part it is. It is the first of its kind where this is
  * their number so far. */
 typedef struct place {
@@ -23,10 +21,10 @@ typedef struct place {
   int64_t index;
 } place;
 
-int32_t duplicates_parts(int64_t bytes)
+int32_t duplicates_parts(int64_t bytes, int64_t memory)
 {
-  int64_t parts = bytes / PART_BYTES + 1;
-  return parts < MOST_PARTS ? (int32_t)parts : MOST_PARTS;
+  int64_t parts = bytes / (memory / 2) + 1; /* beside the texts there are their places, and tables */
+  return parts < DUPLICATES_MOST_PARTS ? (int32_t)parts : DUPLICATES_MOST_PARTS;
 }
 
 /* ---- dividing ---------------------------------------------------------------------------------------------------- */
@@ -210,10 +208,10 @@ static int look_through(const char *folder, int32_t part)
 
 /* The places of all parts in the order of their lines. */
 typedef struct merge {
-  spool lines[MOST_PARTS];
-  place next[MOST_PARTS]; /* of each part */
-  int64_t n_first[MOST_PARTS];
-  int32_t heap[MOST_PARTS]; /* parts that have a next place, the one with the least line at [0] */
+  spool lines[DUPLICATES_MOST_PARTS];
+  place next[DUPLICATES_MOST_PARTS]; /* of each part */
+  int64_t n_first[DUPLICATES_MOST_PARTS];
+  int32_t heap[DUPLICATES_MOST_PARTS]; /* parts that have a next place, the one with the least line at [0] */
   int32_t n;
 } merge;
 
@@ -356,7 +354,7 @@ static int write_first(void *user, int32_t part, int is_first)
 /* Writes the distinct sentences in the order in which they first come. */
 static int order_distinct(int32_t n_parts, const char *folder, const char *distinct, int64_t *n)
 {
-  spool first[MOST_PARTS] = {{0}};
+  spool first[DUPLICATES_MOST_PARTS] = {{0}};
   stream s = {.files = first};
   int code = open_all(first, spool_open, folder, "first", n_parts);
   code = code == TSR_EXIT_OK ? tsr_cli_fail(tsr_file_writer_open(distinct, &s.writer)) : code;
@@ -372,7 +370,7 @@ static int order_distinct(int32_t n_parts, const char *folder, const char *disti
 int duplicates_find(const char *const *paths, int32_t n_paths, int32_t n_parts, const char *folder,
                     const char *distinct, int64_t *n)
 {
-  spool parts[MOST_PARTS] = {{0}};
+  spool parts[DUPLICATES_MOST_PARTS] = {{0}};
   corpus_reader reader = {0};
   const corpus_place start = {0};
   int code = open_all(parts, spool_create, folder, "text", n_parts);
@@ -445,7 +443,7 @@ static int expand_part(const char *folder, int32_t part)
 
 int duplicates_join(int32_t n_parts, const char *folder, duplicates_line_fn next, void *user, tsr_file_writer *writer)
 {
-  spool files[MOST_PARTS] = {{0}};
+  spool files[DUPLICATES_MOST_PARTS] = {{0}};
   stream s = {.files = files, .writer = writer, .next = next, .user = user};
   int code = open_all(files, spool_create, folder, "result", n_parts);
   code = code == TSR_EXIT_OK ? merge_all(folder, n_parts, distribute, &s) : code;

@@ -10,8 +10,11 @@
 #include "tessera/files.h"
 #include "tools/tessera/corpus/sentences.h"
 
-/* How many parts files of so many bytes are divided into: each has about 128 MiB, up to 16 GiB. */
-int32_t duplicates_parts(int64_t bytes);
+enum { DUPLICATES_MOST_PARTS = 128 };
+
+/* How many parts files of so many bytes are divided into, so that what is kept of one takes `memory` bytes. For more
+ * than 64 times as many bytes it takes more. */
+int32_t duplicates_parts(int64_t bytes, int64_t memory);
 
 /* Writes each sentence of the files once, a line each, in the order in which they first come, to the path `distinct`,
  * and what says where they belong into `folder`. *n receives how many sentences there are. */

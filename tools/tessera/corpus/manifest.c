@@ -7,6 +7,7 @@
 
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/path.h"
+#include "tools/tessera/corpus/duplicates.h"
 #include "tools/tessera/corpus/fingerprint.h"
 
 enum { VERSION = 1 };
@@ -127,9 +128,11 @@ static int read_shards(const char *path, json_t *root, int32_t n_files, corpus_m
   json_t *rows = json_object_get(root, "shards");
   corpus_shards *shards = &manifest->shards;
   json_int_t sentences = 0, distinct = 0, next = 0;
-  if (json_unpack(root, "{s:I, s:I}", "sentences", &sentences, "distinct", &distinct) != 0 ||
-      json_array_size(rows) == 0 || json_array_size(rows) > CORPUS_MAX_SHARDS) {
-    return fail_broken(path, "expected sentences, distinct and shards");
+  if (json_unpack(root, "{s:I, s:I, s:i}", "sentences", &sentences, "distinct", &distinct, "parts",
+                  &manifest->n_parts) != 0 ||
+      json_array_size(rows) == 0 || json_array_size(rows) > CORPUS_MAX_SHARDS || manifest->n_parts < 0 ||
+      manifest->n_parts > DUPLICATES_MOST_PARTS) {
+    return fail_broken(path, "expected sentences, distinct, parts and shards");
   }
   manifest->sentences = sentences;
   shards->sentences = distinct;
@@ -216,6 +219,7 @@ int corpus_manifest_print(const corpus_asked *asked, const corpus_manifest *mani
   }
   int failed = json_object_set_new(root, "sentences", json_integer(manifest->sentences)) != 0 ||
                json_object_set_new(root, "distinct", json_integer(manifest->shards.sentences)) != 0 ||
+               json_object_set_new(root, "parts", json_integer(manifest->n_parts)) != 0 ||
                json_object_set_new(root, "shards", list_shards(&manifest->shards)) != 0;
   *text = failed ? NULL : json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
   json_decref(root);

@@ -22,6 +22,7 @@ typedef struct corpus_asked {
 typedef struct corpus_manifest {
   corpus_shards shards;
   int64_t sentences; /* of the inputs */
+  int32_t n_parts;   /* that they were divided into to find duplicates; 0: none were looked for */
 } corpus_manifest;
 
 /* Reads a manifest, if it is there (*found), and compares what it was begun with to what is asked for. Finish it also

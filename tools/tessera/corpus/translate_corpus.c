@@ -36,6 +36,7 @@ typedef struct settings {
   translator_settings translator;
   const char *out;
   int32_t n_shards;
+  int32_t memory;      /* MiB */
   tsr_integers shards; /* those to translate; none: all */
   int deduplicate;
   int prepare;
@@ -92,8 +93,8 @@ static int check_inputs(const session *s)
 /* What changes nothing in the translations may differ between runs. */
 static void forget_neutral(json_t *given)
 {
-  static const char *const neutral[] = {"model",   "out",   "shards", "shard", "prepare",
-                                        "workers", "batch", "device", "strict"};
+  static const char *const neutral[] = {"model",   "out",   "shards", "shard",  "prepare",
+                                        "workers", "batch", "device", "strict", "memory"};
   for (size_t i = 0; i < sizeof neutral / sizeof neutral[0]; i++) {
     (void)json_object_del(given, neutral[i]);
   }
@@ -132,7 +133,7 @@ static int32_t count_parts(const session *s)
     int is_compressed = end && (strcmp(end, ".gz") == 0 || strcmp(end, ".zst") == 0);
     bytes += stat(path, &facts) == 0 ? (int64_t)facts.st_size * (is_compressed ? COMPRESSION : 1) : 0;
   }
-  return duplicates_parts(bytes);
+  return duplicates_parts(bytes, (int64_t)s->options.memory << 20);
 }
 
 static int write_manifest(session *s, const corpus_asked *asked, tsr_file_writer **writer)
@@ -141,7 +142,8 @@ static int write_manifest(session *s, const corpus_asked *asked, tsr_file_writer
   char *text = NULL;
   int code = TSR_EXIT_OK;
   if (s->options.deduplicate) {
-    code = duplicates_find(s->options.inputs.values, s->options.inputs.n, count_parts(s), s->duplicates_folder,
+    manifest->n_parts = count_parts(s);
+    code = duplicates_find(s->options.inputs.values, s->options.inputs.n, manifest->n_parts, s->duplicates_folder,
                            s->distinct, &manifest->sentences);
   }
   code = code == TSR_EXIT_OK ? corpus_cut(s->files, s->n_files, s->options.n_shards, &manifest->shards) : code;
@@ -460,7 +462,7 @@ static int write_result(session *s)
 {
   shard_lines lines = {.session = s};
   int code = s->options.deduplicate
-                 ? duplicates_join(count_parts(s), s->duplicates_folder, next_line, &lines, s->writer)
+                 ? duplicates_join(s->manifest.n_parts, s->duplicates_folder, next_line, &lines, s->writer)
                  : copy_lines(&lines, s->writer);
   if (code == TSR_EXIT_OK) {
     code = next_shard(&lines);
@@ -563,6 +565,9 @@ static const tsr_option rows[] = {
      .help = "translate these shards, counted from 0, instead of all that are not there"},
     {"deduplicate", NULL, TSR_OPTION_FLAG, FIELD(deduplicate), .low = 1,
      .help = "translate a sentence that comes more than once only once"},
+    {"memory", "MIB", TSR_OPTION_INTEGER, FIELD(memory), 1, 1 << 20,
+     .help = "how much memory sentences may take while duplicates are looked for, up to a corpus of 64 times as much",
+     .preset = "256"},
     {"scores", NULL, TSR_OPTION_FLAG, FIELD(translator.scores), .low = 1,
      .help = "write each translation's score and a tab before it"},
     {"prepare", NULL, TSR_OPTION_FLAG, FIELD(prepare), .low = 1,
