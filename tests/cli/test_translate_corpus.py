@@ -4,6 +4,7 @@
 the translation is what `tessera translate` gives.
 
     test_translate_corpus.py [KILLS]    how often runs are killed; 4 without"""
+import fcntl
 import gzip
 import json
 import os
@@ -201,6 +202,17 @@ def check_parts(folder):
            "a shard that is there")
     expect(sorted(translated(run(0, "--out", out, first, second))) == [2, 4], "not the shards that are left")
     same(out, expected, "chosen shards")
+
+    # A shard that is locked is left to whoever is at it.
+    out = folder / "locked"
+    run(0, "--out", out, "--shards", 3, "--prepare", first, second)
+    with open(out / "shards/00001.txt.partial", "w", encoding="utf-8") as partial:
+        fcntl.flock(partial, fcntl.LOCK_EX)
+        run(0, "--out", out, "--shard", 1, first, second, says="shard 1: another process is translating it")
+        expect(sorted(translated(run(0, "--out", out, first, second, says="2 of 3 shards are done"))) == [0, 2],
+               "not the shards that nobody is at")
+    expect(sorted(translated(run(0, "--out", out, first, second))) == [1], "what a process left locked")
+    same(out, expected, "a shard that was locked")
 
     for more, words in (([], [["--shard", k] for k in range(6)]), (["--deduplicate"], [[], [], []])):
         out = folder / ("together" + "".join(more))
