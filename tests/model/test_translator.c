@@ -20,7 +20,7 @@ enum { MOST_LINES = 120, MOST_TOKENS = 40 };
 static char **lines;
 static char *folder;
 
-static int opeMOST_LINES(void **state)
+static int open_lines(void **state)
 {
   (void)state;
   folder = path_in_tree("tests/data/marian-en-fr");
@@ -482,5 +482,5 @@ int main(void)
       cmocka_unit_test(test_company), cmocka_unit_test(test_requests), cmocka_unit_test(test_classes),
       cmocka_unit_test(test_endings), cmocka_unit_test(test_failing),
   };
-  return cmocka_run_group_tests(tests, opeMOST_LINES, close_lines);
+  return cmocka_run_group_tests(tests, open_lines, close_lines);
 }
