@@ -27,7 +27,7 @@ static tsr_status wrap(tsr_stream *stream, int32_t part, tsr_text_file **file)
   }
   f->stream = *stream;
   f->markup.part = part;
-  tsr_status status = tsr_markup_detect(&f->stream, &f->is_markup);
+  tsr_status status = part == TSR_TEXT_PLAIN ? TSR_OK : tsr_markup_detect(&f->stream, &f->is_markup);
   if (status != TSR_OK) {
     tsr_text_file_close(f);
     return status;

@@ -33,7 +33,8 @@ enum { TSR_LINE_LIMIT = 1 << 24 };
 /* ------------------------------------------------------------------------------------------------------------------
  * One side: sentences
  */
-enum { TSR_TEXT_SOURCE = 1, TSR_TEXT_REFERENCE = 2, TSR_TEXT_HYPOTHESIS = 3 }; /* which elements of an XML file count */
+/* Which elements of an XML file count; or that a file is plain text, whatever it looks like. */
+enum { TSR_TEXT_SOURCE = 1, TSR_TEXT_REFERENCE = 2, TSR_TEXT_HYPOTHESIS = 3, TSR_TEXT_PLAIN = 4 };
 
 typedef struct tsr_text_file tsr_text_file;
 

@@ -124,6 +124,27 @@ stderr_has 'the file to shuffle is missing'
 run 2 shuffle --out "$work/bad" a b c
 run 2 shuffle --out "$work/bad" --memory 0 "$work/a.txt"
 
+# What is not this command's stays: a file, or another's files in a folder, where temporary files would be.
+mkdir -p "$work/kept/b.txt.shuffle"
+echo precious >"$work/kept/a.txt.shuffle"
+echo precious >"$work/kept/b.txt.shuffle/level-0-0x"
+for name in a b; do
+  run 3 shuffle --out "$work/kept" "$work/$name.txt"
+  stderr_has "$name.txt.shuffle: is in the way"
+done
+check 'a file in the way is gone' test -f "$work/kept/a.txt.shuffle"
+check 'files in the way are gone' test -f "$work/kept/b.txt.shuffle/level-0-0x"
+check 'something was written' test ! -e "$work/kept/a.txt"
+
+# Of two results, no old one is left beside a new one.
+shuffled pair "$work/a.txt" "$work/b.txt"
+rm "$work/pair/b.txt"
+mkdir "$work/pair/b.txt"
+cp "$work/pair/a.txt" "$work/before"
+run 3 shuffle --out "$work/pair" --seed 2 "$work/a.txt" "$work/b.txt"
+stderr_has 'b.txt: is a folder'
+check 'one side was replaced' cmp -s "$work/before" "$work/pair/a.txt"
+
 # An old result stands until the new one is whole, and what a killed process left is no obstacle.
 mkfifo "$work/pipe"
 mkdir -p "$work/stop/pipe.shuffle"

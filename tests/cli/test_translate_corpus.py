@@ -180,6 +180,13 @@ def check_forms(folder):
             out = folder / (name + "-out" + "".join(more))
             run(0, "--out", out, "--shards", 4, *more, folder / name)
             same(out, expected, f"{name} {more}")
+    # A sentence that looks like markup, which only its file's first could.
+    tag = "&lt;?xml version=\"1.0\"?&gt; &lt;seg&gt;One.&lt;/seg&gt; &lt;seg&gt;Two.&lt;/seg&gt;"
+    (folder / "tag.sgm").write_text(
+        f'<srcset setid="s" srclang="en"><doc docid="d"><seg id="1">{tag}</seg><seg id="2">Hello.</seg></doc></srcset>')
+    for more in ([], ["--deduplicate"]):
+        run(0, "--out", folder / ("tag" + "".join(more)), *more, folder / "tag.sgm")
+    same(folder / "tag--deduplicate", (folder / "tag/translation.txt").read_bytes(), "a sentence like markup")
     for name, content in (("empty", b""), ("blank", b"\n\n\n")):
         (folder / name).write_bytes(content)
         for more in ([], ["--deduplicate"]):
@@ -251,7 +258,7 @@ def check_kills(folder):
 
 def row(*values):
     """A shard of a manifest."""
-    return dict(zip(("file", "offset", "number", "first", "sentences"), values))
+    return dict(zip(("file", "offset", "number", "first", "sentences", "sum"), values))
 
 
 def check_errors(folder):
@@ -275,6 +282,37 @@ def check_errors(folder):
                         (["--beam", 2, other], f"another file than {source}"),
                         (["--beam", 2, source, other], "1 input files, not 2")):
         run(2, "--out", out, *words, says=says)
+    both = folder / "two"
+    run(0, "--out", both, "--shards", 3, "--prepare", source, other)
+    run(2, "--out", both, source, says="begun with 2 input files, not 1")
+    run(2, "--out", both, "--deduplicate", source, other, says="begun without --deduplicate")
+    # Without a manifest nothing is believed.
+    shutil.copytree(out, folder / "old")
+    (folder / "old/manifest.json").unlink()
+    run(3, "--out", folder / "old", source, says="holds translations, but no manifest.json")
+    (folder / "older").mkdir()
+    (folder / "older/translation.txt").write_text("old")
+    run(3, "--out", folder / "older", source, says="holds translations, but no manifest.json")
+    # A word that changes where fingerprints do not look; and what says where sentences belong is cut off.
+    large = folder / "large.en"
+    text = b"".join(b"%d %s\n" % (i, SENTENCES[i % 9]) for i in range(40000))
+    large.write_bytes(text)
+    run(0, "--out", folder / "large", "--shards", 4000, "--shard", 0, large)
+    at = len(text) // 256 * 3 - 10
+    large.write_bytes(text[:at] + bytes([text[at] ^ 1 if text[at] > 64 else 65]) + text[at + 1:])
+    shard = text[:at].count(b"\n") // 10
+    run(3, "--out", folder / "large", "--shard", shard, large, says="large.en: has changed since")
+    cut = folder / "cut"
+    run(0, "--out", cut, "--deduplicate", "--shards", 2, source, source)
+    for change in (lambda bytes: bytes[:160], lambda bytes: bytes[:170], lambda bytes: bytes[:120] + b"\xff" * 16,
+                   lambda bytes: b""):
+        lines = (cut / "duplicates/lines-000").read_bytes()
+        (cut / "translation.txt").unlink(missing_ok=True)
+        (cut / "duplicates/lines-000").write_bytes(change(lines))
+        run(3, "--out", cut, "--deduplicate", source, source, says="is not what was written there")
+        expect(not (cut / "translation.txt").exists(), "a translation of other lines")
+        (cut / "duplicates/lines-000").write_bytes(lines)
+    run(0, "--out", cut, "--deduplicate", source, source)
     model = folder / "model"
     shutil.copytree(MODEL, model, copy_function=shutil.copyfile)
     run(0, "--out", out, "--beam", 2, "--shard", 1, source, model=model)  # the same, elsewhere
@@ -297,15 +335,19 @@ def check_errors(folder):
     manifest = (out / "manifest.json").read_text()
     root = json.loads(manifest)
     for change in ({"version": 2}, {"shards": []}, {"shards": root["shards"][:-1]}, {"sentences": "many"},
-                   {"parts": None}, {"parts": -1}, {"parts": 129}, {"shards": [row(0, 0, 0, 0, -1)]},
+                   {"parts": None}, {"parts": -1}, {"parts": 129}, {"shards": [row(0, 0, 0, 0, -1, 0)]},
                    {"shards": root["shards"][::-1]}):
         (out / "manifest.json").write_text(json.dumps({**root, **change}))
         run(3, "--out", out, "--beam", 2, source, says="manifest.json: ")
     for text in ("", "{", manifest[:-20], "[]"):
         (out / "manifest.json").write_text(text)
         run(3, "--out", out, "--beam", 2, source, says="manifest.json: ")
-    for wild, code in ((row(1, 0, 0, 0, 12), 3), (row(9, 0, 0, 0, 12), 3), (row(0, 5, 3, 0, 12), 3),
-                       (row(0, 10**12, 3, 0, 12), 3), (row(0, 0, 0, 0, 12), 0), (row(0, 0, 0, 0, 99), 3)):
+    total = sum(shard["sum"] for shard in root["shards"])
+    total = (total + 2**63) % 2**64 - 2**63
+    for wild, code in ((row(1, 0, 0, 0, 12, total), 3), (row(9, 0, 0, 0, 12, total), 3),
+                       (row(0, 5, 3, 0, 12, total), 3), (row(0, 10**12, 3, 0, 12, total), 3),
+                       (row(0, 0, 0, 0, 12, total), 0), (row(0, 0, 0, 0, 12, total ^ 1), 3),
+                       (row(0, 0, 0, 0, 99, total), 3)):
         result.unlink(missing_ok=True)
         shutil.rmtree(out / "shards")
         n = wild["sentences"]

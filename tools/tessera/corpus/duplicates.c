@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
@@ -197,6 +198,7 @@ static int look_through(const char *folder, int32_t part)
   code = code == TSR_EXIT_OK ? spool_create(&lines, folder, "lines", part) : code;
   code = code == TSR_EXIT_OK ? number_sentences(&text, &first, &lines) : code;
   code = code == TSR_EXIT_OK ? spool_close(&first) : code;
+  code = code == TSR_EXIT_OK ? spool_sync(&lines) : code; /* they outlive this run */
   code = code == TSR_EXIT_OK ? spool_close(&lines) : code;
   spool_remove(&text);
   spool_finish(&first);
@@ -330,7 +332,7 @@ typedef struct stream {
   spool *files; /* of all parts */
   spool_text text;
   tsr_file_writer *writer;
-  int64_t n; /* sentences */
+  duplicates_counts counts;
   duplicates_line_fn next;
   void *user;
 } stream;
@@ -339,20 +341,25 @@ typedef struct stream {
 static int write_text(void *user, int32_t part, int is_first)
 {
   stream *s = user;
-  (void)is_first;
+  s->counts.sentences++;
+  s->counts.distinct += is_first;
   int code = spool_get_text(&s->files[part], &s->text);
   return code == TSR_EXIT_OK ? put_line(s->writer, s->text.bytes, s->text.size) : code;
 }
 
-/* A place_fn: counts the sentences, and writes the distinct ones. */
+/* A place_fn: writes the distinct sentences. */
 static int write_first(void *user, int32_t part, int is_first)
 {
-  ((stream *)user)->n++;
-  return is_first ? write_text(user, part, is_first) : TSR_EXIT_OK;
+  stream *s = user;
+  if (is_first) {
+    return write_text(s, part, is_first);
+  }
+  s->counts.sentences++;
+  return TSR_EXIT_OK;
 }
 
 /* Writes the distinct sentences in the order in which they first come. */
-static int order_distinct(int32_t n_parts, const char *folder, const char *distinct, int64_t *n)
+static int order_distinct(int32_t n_parts, const char *folder, const char *distinct, duplicates_counts *counts)
 {
   spool first[DUPLICATES_MOST_PARTS] = {{0}};
   stream s = {.files = first};
@@ -363,18 +370,34 @@ static int order_distinct(int32_t n_parts, const char *folder, const char *disti
   tsr_file_writer_abandon(s.writer);
   free(s.text.bytes);
   remove_all(first, n_parts);
-  *n = s.n;
+  *counts = s.counts;
   return code;
 }
 
-int duplicates_find(const char *const *paths, int32_t n_paths, int32_t n_parts, const char *folder,
-                    const char *distinct, int64_t *n)
+/* What a run that was killed left, perhaps of more parts. */
+static void remove_leftovers(const char *folder)
+{
+  static const char *const names[] = {"text", "first", "lines", "result", "all"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (int32_t part = 0; part < DUPLICATES_MOST_PARTS; part++) {
+      char *path = spool_path(folder, names[i], part);
+      if (path) {
+        unlink(path);
+      }
+      free(path);
+    }
+  }
+}
+
+int duplicates_find(const corpus_files *files, int32_t n_parts, const char *folder, const char *distinct,
+                    duplicates_counts *counts)
 {
   spool parts[DUPLICATES_MOST_PARTS] = {{0}};
   corpus_reader reader = {0};
   const corpus_place start = {0};
+  remove_leftovers(folder);
   int code = open_all(parts, spool_create, folder, "text", n_parts);
-  code = code == TSR_EXIT_OK ? corpus_reader_open(&reader, paths, n_paths, &start) : code;
+  code = code == TSR_EXIT_OK ? corpus_reader_open(&reader, files, &start) : code;
   code = code == TSR_EXIT_OK ? divide(&reader, parts, n_parts) : code;
   corpus_reader_finish(&reader);
   if (code != TSR_EXIT_OK) {
@@ -385,7 +408,7 @@ int duplicates_find(const char *const *paths, int32_t n_paths, int32_t n_parts, 
   for (int32_t part = 0; part < n_parts && code == TSR_EXIT_OK; part++) {
     code = look_through(folder, part);
   }
-  return code == TSR_EXIT_OK ? order_distinct(n_parts, folder, distinct, n) : code;
+  return code == TSR_EXIT_OK ? order_distinct(n_parts, folder, distinct, counts) : code;
 }
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
@@ -416,6 +439,9 @@ static int expand(spool *lines, spool *result, spool *all)
       code = spool_get_text(result, &text);
       code = code == TSR_EXIT_OK ? known_add(&results, text.bytes, text.size) : code;
     }
+    if (code == TSR_EXIT_OK && (at.index < 0 || at.index >= results.n)) {
+      code = spool_fail(lines);
+    }
     if (code == TSR_EXIT_OK) {
       size_t size;
       const char *found = text_of(&results, at.index, &size);
@@ -441,7 +467,8 @@ static int expand_part(const char *folder, int32_t part)
   return code;
 }
 
-int duplicates_join(int32_t n_parts, const char *folder, duplicates_line_fn next, void *user, tsr_file_writer *writer)
+int duplicates_join(int32_t n_parts, const char *folder, duplicates_line_fn next, void *user, tsr_file_writer *writer,
+                    int64_t *n)
 {
   spool files[DUPLICATES_MOST_PARTS] = {{0}};
   stream s = {.files = files, .writer = writer, .next = next, .user = user};
@@ -455,5 +482,6 @@ int duplicates_join(int32_t n_parts, const char *folder, duplicates_line_fn next
   code = code == TSR_EXIT_OK ? merge_all(folder, n_parts, write_text, &s) : code;
   free(s.text.bytes);
   remove_all(files, n_parts);
+  *n = s.counts.sentences;
   return code;
 }

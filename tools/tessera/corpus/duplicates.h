@@ -16,15 +16,22 @@ enum { DUPLICATES_MOST_PARTS = 128 };
  * than 64 times as many bytes it takes more. */
 int32_t duplicates_parts(int64_t bytes, int64_t memory);
 
+typedef struct duplicates_counts {
+  int64_t sentences;
+  int64_t distinct;
+} duplicates_counts;
+
 /* Writes each sentence of the files once, a line each, in the order in which they first come, to the path `distinct`,
- * and what says where they belong into `folder`. *n receives how many sentences there are. */
-int duplicates_find(const char *const *paths, int32_t n_paths, int32_t n_parts, const char *folder,
-                    const char *distinct, int64_t *n);
+ * and what says where they belong into `folder`. What another run left there is removed. */
+int duplicates_find(const corpus_files *files, int32_t n_parts, const char *folder, const char *distinct,
+                    duplicates_counts *counts);
 
 /* Takes the next line of what became of the distinct sentences, in their order. Returns an exit code. */
 typedef int (*duplicates_line_fn)(void *user, const char **line, size_t *size);
 
-/* Writes the line of each sentence's first place in all its places, in the order of the files. */
-int duplicates_join(int32_t n_parts, const char *folder, duplicates_line_fn next, void *user, tsr_file_writer *writer);
+/* Writes the line of each sentence's first place in all its places, in the order of the files. *n receives how many
+ * lines these are. */
+int duplicates_join(int32_t n_parts, const char *folder, duplicates_line_fn next, void *user, tsr_file_writer *writer,
+                    int64_t *n);
 
 #endif

@@ -27,7 +27,7 @@ static json_t *describe_file(const char *path, int *code)
   return file;
 }
 
-static int describe(const corpus_asked *asked, json_t **root)
+int corpus_manifest_begin(const corpus_asked *asked, json_t **root)
 {
   int code = TSR_EXIT_OK;
   json_t *inputs = json_array();
@@ -142,15 +142,15 @@ static int read_shards(const char *path, json_t *root, int32_t n_files, corpus_m
     return tsr_cli_no_memory();
   }
   for (int32_t k = 0; k < shards->n; k++) {
-    json_int_t offset, number, first, n;
+    json_int_t offset, number, first, n, sum;
     int file;
     json_t *row = json_array_get(rows, (size_t)k);
-    if (json_unpack(row, "{s:i, s:I, s:I, s:I, s:I}", "file", &file, "offset", &offset, "number", &number, "first",
-                    &first, "sentences", &n) != 0 ||
+    if (json_unpack(row, "{s:i, s:I, s:I, s:I, s:I, s:I}", "file", &file, "offset", &offset, "number", &number, "first",
+                    &first, "sentences", &n, "sum", &sum) != 0 ||
         file < 0 || file >= n_files || offset < 0 || number < 0 || n < 0 || first != next) {
       return fail_broken(path, "a shard's row is not as it should be");
     }
-    shards->list[k] = (corpus_shard){{file, offset, number}, first, n};
+    shards->list[k] = (corpus_shard){{file, offset, number}, first, n, (uint64_t)sum};
     next += n;
   }
   return next == distinct ? TSR_EXIT_OK : fail_broken(path, "the shards do not hold all sentences");
@@ -163,14 +163,12 @@ static int take(const char *path, json_t *root, const corpus_asked *asked, corpu
   if (json_integer_value(json_object_get(root, "version")) != VERSION) {
     return fail_broken(path, "this version of the program does not know its version");
   }
-  int code = read_shards(path, root, asked->n_files, manifest);
-  if (code == TSR_EXIT_OK) {
-    code = describe(asked, &wanted);
-  }
+  int code = corpus_manifest_begin(asked, &wanted);
   if (code == TSR_EXIT_OK) {
     code = compare(path, root, wanted);
   }
   json_decref(wanted);
+  code = code == TSR_EXIT_OK ? read_shards(path, root, asked->n_files, manifest) : code;
   if (code == TSR_EXIT_OK && asked->n_shards > 0 && asked->n_shards != manifest->shards.n) {
     snprintf(what, sizeof what, "with --shards %d", (int)manifest->shards.n);
     return differs(path, what);
@@ -199,9 +197,9 @@ static json_t *list_shards(const corpus_shards *shards)
   json_t *rows = json_array();
   for (int32_t k = 0; rows && k < shards->n; k++) {
     const corpus_shard *shard = &shards->list[k];
-    json_t *row = json_pack("{s:i, s:I, s:I, s:I, s:I}", "file", (int)shard->begin.file, "offset",
+    json_t *row = json_pack("{s:i, s:I, s:I, s:I, s:I, s:I}", "file", (int)shard->begin.file, "offset",
                             (json_int_t)shard->begin.offset, "number", (json_int_t)shard->begin.number, "first",
-                            (json_int_t)shard->first, "sentences", (json_int_t)shard->n);
+                            (json_int_t)shard->first, "sentences", (json_int_t)shard->n, "sum", (json_int_t)shard->sum);
     if (json_array_append_new(rows, row) != 0) {
       json_decref(rows);
       return NULL;
@@ -210,10 +208,15 @@ static json_t *list_shards(const corpus_shards *shards)
   return rows;
 }
 
-int corpus_manifest_print(const corpus_asked *asked, const corpus_manifest *manifest, char **text)
+int corpus_manifest_print(const corpus_asked *asked, json_t *root, const corpus_manifest *manifest, char **text)
 {
-  json_t *root = NULL;
-  int code = describe(asked, &root);
+  json_t *now = NULL;
+  int code = corpus_manifest_begin(asked, &now);
+  if (code == TSR_EXIT_OK && !json_equal(root, now)) {
+    tsr_cli_error("the inputs or the model have changed while they were read; begin again");
+    code = TSR_EXIT_INPUT;
+  }
+  json_decref(now);
   if (code != TSR_EXIT_OK) {
     return code;
   }
@@ -222,7 +225,6 @@ int corpus_manifest_print(const corpus_asked *asked, const corpus_manifest *mani
                json_object_set_new(root, "parts", json_integer(manifest->n_parts)) != 0 ||
                json_object_set_new(root, "shards", list_shards(&manifest->shards)) != 0;
   *text = failed ? NULL : json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-  json_decref(root);
   return *text ? TSR_EXIT_OK : tsr_cli_no_memory();
 }
 

@@ -29,8 +29,11 @@ typedef struct corpus_manifest {
  * after a failure. */
 int corpus_manifest_read(const char *path, const corpus_asked *asked, corpus_manifest *manifest, int *found);
 
-/* The text of a new one, for shards of `inputs` (duplicates and all), to be freed. */
-int corpus_manifest_print(const corpus_asked *asked, const corpus_manifest *manifest, char **text);
+/* What a new one is begun with; read it before the inputs. *root is the caller's. */
+int corpus_manifest_begin(const corpus_asked *asked, json_t **root);
+
+/* The text of a manifest that was begun so, to be freed. Inputs or a model that changed since then are an error. */
+int corpus_manifest_print(const corpus_asked *asked, json_t *root, const corpus_manifest *manifest, char **text);
 void corpus_manifest_finish(corpus_manifest *manifest);
 
 #endif

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tessera/corpus/random_order.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tessera/philox.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/corpus/spool.h"
 
 enum {
@@ -87,6 +91,23 @@ static int open_part(opener open, const random_order *order, part_set *set, int3
   char name[32];
   snprintf(name, sizeof name, "level-%d", (int)set->level);
   return open(&set->parts[index].file, order->options.folder, name, index);
+}
+
+void random_order_clear(const char *folder)
+{
+  DIR *entries = opendir(folder);
+  for (struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
+    int level = 0, index = 0, size = 0;
+    int is_part = sscanf(entry->d_name, "level-%d-%d%n", &level, &index, &size) == 2 && entry->d_name[size] == '\0';
+    char *path = is_part ? path_join(folder, entry->d_name) : NULL;
+    if (path) {
+      unlink(path);
+    }
+    free(path);
+  }
+  if (entries) {
+    closedir(entries);
+  }
 }
 
 static int create_parts(const random_order *order, part_set *set)

@@ -41,6 +41,9 @@ int random_order_add(random_order *order, const random_order_record *record);
  * removed as they are used up. */
 int random_order_give(random_order *order, int (*take)(void *user, const random_order_record *record), void *user);
 
+/* Removes the files that an order left in a folder, and no others. */
+void random_order_clear(const char *folder);
+
 /* Takes NULL. What is left in the folder is the caller's to remove. */
 void random_order_close(random_order *order);
 

@@ -6,6 +6,7 @@
 
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
+#include "tools/tessera/corpus/fingerprint.h"
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
@@ -14,15 +15,16 @@ static int open_file(corpus_reader *reader, int32_t number)
   tsr_text_file_close(reader->file);
   reader->file = NULL;
   reader->file_number = number;
-  if (number == reader->n_paths) {
+  const corpus_files *files = reader->files;
+  if (number == files->n) {
     return TSR_EXIT_OK;
   }
-  return tsr_cli_fail_input(tsr_text_file_open(reader->paths[number], TSR_TEXT_SOURCE, &reader->file));
+  return tsr_cli_fail_input(tsr_text_file_open(files->paths[number], files->part, &reader->file));
 }
 
-int corpus_reader_open(corpus_reader *reader, const char *const *paths, int32_t n_paths, const corpus_place *place)
+int corpus_reader_open(corpus_reader *reader, const corpus_files *files, const corpus_place *place)
 {
-  *reader = (corpus_reader){.paths = paths, .n_paths = n_paths, .place = *place};
+  *reader = (corpus_reader){.files = files, .place = *place};
   int code = open_file(reader, place->file);
   if (code == TSR_EXIT_OK && reader->file && place->number > 0) {
     code = tsr_cli_fail_input(tsr_text_file_seek(reader->file, place->offset, place->number));
@@ -53,28 +55,40 @@ int corpus_reader_next(corpus_reader *reader, tsr_corpus_sentence *sentence, int
   return code;
 }
 
+uint64_t corpus_sum(const tsr_corpus_sentence *sentence, int64_t index)
+{
+  return corpus_hash(sentence->text, sentence->size, (uint64_t)index);
+}
+
 /* ---- cutting ----------------------------------------------------------------------------------------------------- */
 
 enum { MARKS = 1 << 18 };
 
-/* Places of sentences 0, stride, 2 stride ..: as many as there is room for. */
+/* A sentence's place, and the sum of those before it. */
+typedef struct mark {
+  corpus_place place;
+  uint64_t sum;
+} mark;
+
+/* Of sentences 0, stride, 2 stride ..: as many as there is room for. */
 typedef struct marks {
-  corpus_place *places;
+  mark *list;
   int64_t n;
   int64_t stride;
+  uint64_t sum; /* of all sentences so far */
 } marks;
 
-static void mark(marks *m, int64_t sentence, const corpus_place *place)
+static void add_mark(marks *m, int64_t sentence, const mark *added)
 {
   if (sentence % m->stride == 0 && m->n == MARKS) {
     m->n = MARKS / 2;
     m->stride *= 2;
     for (int64_t i = 1; i < m->n; i++) {
-      m->places[i] = m->places[2 * i];
+      m->list[i] = m->list[2 * i];
     }
   }
   if (sentence % m->stride == 0) {
-    m->places[m->n++] = *place;
+    m->list[m->n++] = *added;
   }
 }
 
@@ -87,8 +101,8 @@ static int read_all(corpus_reader *reader, marks *m, corpus_shards *shards)
   for (int got = 1; got && code == TSR_EXIT_OK;) {
     code = corpus_reader_next(reader, &sentence, &got);
     if (code == TSR_EXIT_OK && got) {
-      mark(m, shards->sentences++, &reader->place);
-      shards->in_file[reader->place.file]++;
+      add_mark(m, shards->sentences, &(mark){reader->place, m->sum});
+      m->sum += corpus_sum(&sentence, shards->sentences++);
       tsr_cli_progress_update(&progress, shards->sentences, 0);
     }
   }
@@ -96,7 +110,7 @@ static int read_all(corpus_reader *reader, marks *m, corpus_shards *shards)
   return code;
 }
 
-/* Where a shard begins: a mark near the sentence that would divide all evenly. */
+/* Where a shard begins: at a mark near the sentence that would divide all evenly, or at the end. */
 static int64_t begin_of(const corpus_shards *shards, const marks *m, int32_t k)
 {
   int64_t even = shards->sentences / shards->n * k + shards->sentences % shards->n * k / shards->n;
@@ -117,22 +131,25 @@ static int divide(corpus_shards *shards, const marks *m, int32_t n)
     corpus_shard *shard = &shards->list[k];
     shard->first = begin_of(shards, m, k);
     shard->n = begin_of(shards, m, k + 1) - shard->first;
+    int64_t end = shard->first + shard->n;
     if (shard->n > 0) {
-      shard->begin = m->places[shard->first / m->stride];
+      const mark *first = &m->list[shard->first / m->stride];
+      shard->begin = first->place;
+      shard->sum = (end < shards->sentences ? m->list[end / m->stride].sum : m->sum) - first->sum;
     }
   }
   return TSR_EXIT_OK;
 }
 
-int corpus_cut(const char *const *paths, int32_t n_paths, int32_t n, corpus_shards *shards)
+int corpus_cut(const corpus_files *files, int32_t n, corpus_shards *shards)
 {
-  *shards = (corpus_shards){.in_file = calloc((size_t)n_paths, sizeof *shards->in_file)};
-  marks m = {.places = malloc(MARKS * sizeof *m.places), .stride = 1};
+  *shards = (corpus_shards){0};
+  marks m = {.list = malloc(MARKS * sizeof *m.list), .stride = 1};
   corpus_reader reader = {0};
   const corpus_place start = {0};
-  int code = shards->in_file && m.places ? TSR_EXIT_OK : tsr_cli_no_memory();
+  int code = m.list ? TSR_EXIT_OK : tsr_cli_no_memory();
   if (code == TSR_EXIT_OK) {
-    code = corpus_reader_open(&reader, paths, n_paths, &start);
+    code = corpus_reader_open(&reader, files, &start);
   }
   if (code == TSR_EXIT_OK) {
     code = read_all(&reader, &m, shards);
@@ -141,13 +158,12 @@ int corpus_cut(const char *const *paths, int32_t n_paths, int32_t n, corpus_shar
     code = divide(shards, &m, n);
   }
   corpus_reader_finish(&reader);
-  free(m.places);
+  free(m.list);
   return code;
 }
 
 void corpus_shards_finish(corpus_shards *shards)
 {
   free(shards->list);
-  free(shards->in_file);
   *shards = (corpus_shards){0};
 }

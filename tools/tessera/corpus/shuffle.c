@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/platform/paths.h"
 #include "tessera/corpus.h"
@@ -20,14 +21,12 @@
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/corpus/random_order.h"
 
-enum { SIDES = 2, BUFFER = 1 << 18 };
+enum { SIDES = 2 };
 
 /* A file that is written. */
 typedef struct output {
   char *path; /* NULL: there is no such side */
   tsr_file_writer *writer;
-  char *buffer; /* BUFFER bytes */
-  size_t used;
 } output;
 
 typedef struct session {
@@ -189,10 +188,20 @@ static int open_outputs(session *s)
   int code = tsr_cli_fail(tsr_folder_make(s->out));
   for (int i = 0; i < SIDES && s->outputs[i].path && code == TSR_EXIT_OK; i++) {
     output *o = &s->outputs[i];
-    o->buffer = malloc(BUFFER);
-    code = o->buffer ? tsr_cli_fail(tsr_file_writer_open(o->path, &o->writer)) : tsr_cli_no_memory();
+    if (path_is_folder(o->path)) {
+      tsr_cli_error("%s: is a folder; choose another one for --out", o->path);
+      return TSR_EXIT_INPUT;
+    }
+    code = tsr_cli_fail(tsr_file_writer_open(o->path, &o->writer));
   }
   return code;
+}
+
+/* Removes the temporary files of a folder, and the folder if there were no others. */
+static void remove_folder(const char *folder)
+{
+  random_order_clear(folder);
+  rmdir(folder);
 }
 
 /* An empty folder beside the outputs: on the same disk, and alone this process's. What is there is of one that was
@@ -206,33 +215,14 @@ static int make_folder(session *s)
     return tsr_cli_no_memory();
   }
   snprintf(s->folder, room, "%s%s", s->outputs[0].path, suffix);
-  path_remove_all(s->folder);
+  remove_folder(s->folder);
+  if (path_exists(s->folder)) {
+    tsr_cli_error("%s: is in the way of temporary files; remove it, or choose another --out", s->folder);
+    free(s->folder);
+    s->folder = NULL;
+    return TSR_EXIT_INPUT;
+  }
   return tsr_cli_fail(tsr_folder_make(s->folder));
-}
-
-static tsr_status flush(output *o)
-{
-  const size_t used = o->used;
-  o->used = 0;
-  return tsr_file_writer_write(o->writer, o->buffer, used);
-}
-
-static tsr_status append(output *o, const char *bytes, size_t size)
-{
-  if (size > BUFFER - o->used) {
-    tsr_status status = flush(o);
-    if (status != TSR_OK) {
-      return status;
-    }
-  }
-  if (size > BUFFER) {
-    return tsr_file_writer_write(o->writer, bytes, size);
-  }
-  if (size > 0) {
-    memcpy(o->buffer + o->used, bytes, size);
-  }
-  o->used += size;
-  return TSR_OK;
 }
 
 static int write_record(void *user, const random_order_record *record)
@@ -240,9 +230,9 @@ static int write_record(void *user, const random_order_record *record)
   session *s = user;
   tsr_status status = TSR_OK;
   for (int i = 0; i < SIDES && s->outputs[i].path && status == TSR_OK; i++) {
-    status = append(&s->outputs[i], record->texts[i], record->sizes[i]);
+    status = tsr_file_writer_write(s->outputs[i].writer, record->texts[i], record->sizes[i]);
     if (status == TSR_OK) {
-      status = append(&s->outputs[i], "\n", 1);
+      status = tsr_file_writer_write(s->outputs[i].writer, "\n", 1);
     }
   }
   tsr_cli_progress_update(&s->progress, ++s->given, s->count);
@@ -254,8 +244,9 @@ static int write_all(session *s)
   tsr_cli_progress_start(&s->progress, "writing");
   int code = random_order_give(s->order, write_record, s);
   tsr_cli_progress_clear(&s->progress);
-  for (int i = 0; i < SIDES && s->outputs[i].path && code == TSR_EXIT_OK; i++) {
-    code = tsr_cli_fail(flush(&s->outputs[i]));
+  /* Where this is stopped between two results, one is missing: sides of two orders would look like pairs. */
+  if (code == TSR_EXIT_OK && s->outputs[1].path) {
+    unlink(s->outputs[1].path);
   }
   for (int i = 0; i < SIDES && s->outputs[i].path && code == TSR_EXIT_OK; i++) {
     code = tsr_cli_fail(tsr_file_writer_commit(&s->outputs[i].writer));
@@ -288,11 +279,10 @@ static void finish(void *opaque)
   session *s = opaque;
   random_order_close(s->order);
   if (s->folder) {
-    path_remove_all(s->folder);
+    remove_folder(s->folder);
   }
   for (int i = 0; i < SIDES; i++) {
     tsr_file_writer_abandon(s->outputs[i].writer);
-    free(s->outputs[i].buffer);
     free(s->outputs[i].path);
   }
   free(s->folder);
@@ -356,13 +346,14 @@ const tsr_command tsr_command_shuffle = {
         "Files are plain text, compressed by gzip or zstd or not, or SGM or XML as WMT distributes them; of a single "
         "XML file the sources count. The results are plain text, with the names of the inputs without .gz, .zst, .sgm, "
         ".sgml and .xml. Their lines are as training reads them: each ends with LF, and what is not UTF-8 is U+FFFD. A "
-        "result is there whole or not at all.",
+        "result is there whole or not at all; if the command is stopped in the moment that it has two, one is missing.",
     .options = &options,
     .operands = operands,
     .missing = "the file to shuffle is missing",
     .takes = "one or two files",
-    .notes = "The order depends on the seed and the number of lines alone. Temporary files take somewhat more room on "
-             "the disk than the text, beside the results.",
+    .notes =
+        "The order depends on the seed and the number of lines alone. Temporary files take room for the text and 16 "
+        "bytes for each record on the disk, beside the results.",
     .examples = "tessera shuffle --out shuffled train.en.gz train.fr.gz\n"
                 "tessera shuffle --out shuffled --seed 2 --memory 4096 pairs.tsv.zst",
     .session_size = sizeof(session),

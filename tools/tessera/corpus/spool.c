@@ -15,11 +15,16 @@ static int fail(const spool *s, const char *what)
   return TSR_EXIT_INPUT;
 }
 
-static int open_file(spool *s, const char *folder, const char *name, int32_t number, const char *mode)
+char *spool_path(const char *folder, const char *name, int32_t number)
 {
   char file[64];
   snprintf(file, sizeof file, "%s-%03d", name, (int)number);
-  s->path = path_join(folder, file);
+  return path_join(folder, file);
+}
+
+static int open_file(spool *s, const char *folder, const char *name, int32_t number, const char *mode)
+{
+  s->path = spool_path(folder, name, number);
   if (!s->path) {
     return tsr_cli_no_memory();
   }
@@ -44,6 +49,11 @@ int spool_close(spool *s)
   int code = !file || fclose(file) == 0 ? TSR_EXIT_OK : fail(s, "written");
   spool_finish(s);
   return code;
+}
+
+int spool_sync(spool *s)
+{
+  return fflush(s->file) == 0 && fsync(fileno(s->file)) == 0 ? TSR_EXIT_OK : fail(s, "brought to the disk");
 }
 
 void spool_finish(spool *s)
@@ -75,12 +85,12 @@ int spool_put_text(spool *s, const char *text, size_t size)
   return code == TSR_EXIT_OK ? spool_put(s, text, size) : code;
 }
 
-static int fail_short(const spool *s)
+int spool_fail(const spool *s)
 {
   if (ferror(s->file)) {
     return fail(s, "read");
   }
-  tsr_cli_error("%s: ends too early; remove the folder that it lies in, and begin again", s->path);
+  tsr_cli_error("%s: is not what was written there; remove the folder of --out, and begin again", s->path);
   return TSR_EXIT_INPUT;
 }
 
@@ -88,14 +98,14 @@ int spool_get(spool *s, void *bytes, size_t size, int *got)
 {
   size_t found = fread(bytes, 1, size, s->file);
   *got = found == size;
-  return *got || (found == 0 && feof(s->file)) ? TSR_EXIT_OK : fail_short(s);
+  return *got || (found == 0 && feof(s->file)) ? TSR_EXIT_OK : spool_fail(s);
 }
 
 int spool_get_text(spool *s, spool_text *text)
 {
   uint32_t size = 0;
   if (fread(&size, 1, sizeof size, s->file) != sizeof size) {
-    return fail_short(s);
+    return spool_fail(s);
   }
   if (size > text->room) {
     char *longer = realloc(text->bytes, size);
@@ -106,5 +116,5 @@ int spool_get_text(spool *s, spool_text *text)
     text->room = size;
   }
   text->size = size;
-  return fread(text->bytes, 1, size, s->file) == size ? TSR_EXIT_OK : fail_short(s);
+  return fread(text->bytes, 1, size, s->file) == size ? TSR_EXIT_OK : spool_fail(s);
 }

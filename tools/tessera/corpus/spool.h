@@ -21,10 +21,19 @@ int spool_open(spool *s, const char *folder, const char *name, int32_t number);
 
 /* Closes a file that was written; tells what could not be. */
 int spool_close(spool *s);
+
+/* Brings what was written to the disk. */
+int spool_sync(spool *s);
 void spool_finish(spool *s); /* takes a zeroed one */
 
 /* Closes and removes it. */
 void spool_remove(spool *s);
+
+/* Tells that a file is not what was written; returns the exit code for that. */
+int spool_fail(const spool *s);
+
+/* The path of folder/NAME-NNN; to be freed. NULL: memory ran out. */
+char *spool_path(const char *folder, const char *name, int32_t number);
 
 int spool_put(spool *s, const void *bytes, size_t size);
 

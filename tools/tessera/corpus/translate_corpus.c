@@ -10,6 +10,7 @@
  *
  * The lock of tessera/files.h says which shard another process is at.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ typedef struct settings {
   tsr_integers shards; /* those to translate; none: all */
   int deduplicate;
   int prepare;
+  int no_join;
   tsr_names inputs;
 } settings;
 
@@ -51,8 +53,8 @@ typedef struct session {
   char *duplicates_folder;
   char *distinct;
   char *result;
-  const char *const *files; /* what the shards are shards of */
-  int32_t n_files;
+  corpus_files inputs;
+  corpus_files files; /* what the shards are shards of */
   corpus_manifest manifest;
   translator translator;
   tsr_file_writer *writer; /* of the shard under way, or of the result */
@@ -93,8 +95,9 @@ static int check_inputs(const session *s)
 /* What changes nothing in the translations may differ between runs. */
 static void forget_neutral(json_t *given)
 {
-  static const char *const neutral[] = {"model",   "out",   "shards", "shard",  "prepare",
-                                        "workers", "batch", "device", "strict", "memory"};
+  static const char *const neutral[] = {
+      "model", "out", "shards", "shard", "prepare", "no-join", "workers", "batch", "device", "strict", "memory",
+  };
   for (size_t i = 0; i < sizeof neutral / sizeof neutral[0]; i++) {
     (void)json_object_del(given, neutral[i]);
   }
@@ -115,8 +118,11 @@ static int make_folders(session *s)
   if (status == TSR_OK && s->options.deduplicate) {
     status = tsr_folder_make(s->duplicates_folder);
   }
-  s->files = s->options.deduplicate ? (const char *const *)&s->distinct : s->options.inputs.values;
-  s->n_files = s->options.deduplicate ? 1 : s->options.inputs.n;
+  s->inputs = (corpus_files){s->options.inputs.values, s->options.inputs.n, TSR_TEXT_SOURCE};
+  s->files = s->inputs;
+  if (s->options.deduplicate) {
+    s->files = (corpus_files){(const char *const *)&s->distinct, 1, TSR_TEXT_PLAIN};
+  }
   return tsr_cli_fail(status);
 }
 
@@ -136,27 +142,60 @@ static int32_t count_parts(const session *s)
   return duplicates_parts(bytes, (int64_t)s->options.memory << 20);
 }
 
-static int write_manifest(session *s, const corpus_asked *asked, tsr_file_writer **writer)
+/* Cuts the inputs, or what is distinct in them, into shards. */
+static int cut(session *s)
 {
   corpus_manifest *manifest = &s->manifest;
-  char *text = NULL;
+  duplicates_counts counts = {0};
   int code = TSR_EXIT_OK;
   if (s->options.deduplicate) {
     manifest->n_parts = count_parts(s);
-    code = duplicates_find(s->options.inputs.values, s->options.inputs.n, manifest->n_parts, s->duplicates_folder,
-                           s->distinct, &manifest->sentences);
+    code = duplicates_find(&s->inputs, manifest->n_parts, s->duplicates_folder, s->distinct, &counts);
   }
-  code = code == TSR_EXIT_OK ? corpus_cut(s->files, s->n_files, s->options.n_shards, &manifest->shards) : code;
-  if (!s->options.deduplicate) {
-    manifest->sentences = manifest->shards.sentences;
+  code = code == TSR_EXIT_OK ? corpus_cut(&s->files, s->options.n_shards, &manifest->shards) : code;
+  manifest->sentences = s->options.deduplicate ? counts.sentences : manifest->shards.sentences;
+  if (code == TSR_EXIT_OK && s->options.deduplicate && counts.distinct != manifest->shards.sentences) {
+    tsr_cli_error("%s: expected %lld lines, found %lld", s->distinct, (long long)counts.distinct,
+                  (long long)manifest->shards.sentences);
+    code = TSR_EXIT_INTERNAL;
   }
-  code = code == TSR_EXIT_OK ? corpus_manifest_print(asked, manifest, &text) : code;
+  return code;
+}
+
+/* Without a manifest nobody knows what results are of. */
+static int check_no_results(const session *s)
+{
+  int n = path_exists(s->result);
+  DIR *entries = opendir(s->shards_folder);
+  for (struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
+    const char *end = strrchr(entry->d_name, '.');
+    n += end && strcmp(end, ".txt") == 0;
+  }
+  if (entries) {
+    closedir(entries);
+  }
+  if (n > 0) {
+    tsr_cli_error("%s: holds translations, but no manifest.json that tells of what; take another folder",
+                  s->options.out);
+    return TSR_EXIT_INPUT;
+  }
+  return TSR_EXIT_OK;
+}
+
+static int write_manifest(session *s, const corpus_asked *asked, tsr_file_writer **writer)
+{
+  char *text = NULL;
+  json_t *root = NULL;
+  int code = corpus_manifest_begin(asked, &root);
+  code = code == TSR_EXIT_OK ? cut(s) : code;
+  code = code == TSR_EXIT_OK ? corpus_manifest_print(asked, root, &s->manifest, &text) : code;
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_fail(tsr_file_writer_write(*writer, text, strlen(text)));
   }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_fail(tsr_file_writer_commit(writer));
   }
+  json_decref(root);
   free(text);
   return code;
 }
@@ -169,7 +208,7 @@ static int open_manifest(session *s)
                               .model = s->options.translator.model,
                               .settings = s->given,
                               .n_shards = s->options.n_shards,
-                              .n_files = s->n_files};
+                              .n_files = s->files.n};
   const struct timespec second = {.tv_sec = 1};
   int found = 0, code = TSR_EXIT_OK;
   for (int waits = 0; !found && code == TSR_EXIT_OK; waits++) {
@@ -183,7 +222,8 @@ static int open_manifest(session *s)
       code = corpus_manifest_read(s->manifest_path, &asked, &s->manifest, &found);
     }
     if (code == TSR_EXIT_OK && !found && writer) {
-      code = write_manifest(s, &asked, &writer);
+      code = check_no_results(s);
+      code = code == TSR_EXIT_OK ? write_manifest(s, &asked, &writer) : code;
       found = 1;
     } else if (!found) {
       nanosleep(&second, NULL);
@@ -256,30 +296,40 @@ static int run_chunk(session *s)
   return s->translator.n > 0 ? translator_run(&s->translator, take_translation, s) : TSR_EXIT_OK;
 }
 
+static int fail_changed(const session *s, int32_t file)
+{
+  tsr_cli_error("%s: has changed since %s was written; begin again in another folder", s->files.paths[file],
+                s->manifest_path);
+  return TSR_EXIT_INPUT;
+}
+
 static int translate_sentences(session *s, const corpus_shard *shard, corpus_reader *reader)
 {
   translator *t = &s->translator;
   tsr_corpus_sentence sentence;
   int32_t file = shard->begin.file;
+  uint64_t sum = 0;
   int code = TSR_EXIT_OK;
   for (int64_t i = 0; i < shard->n && code == TSR_EXIT_OK; i++) {
     int got = 0;
     code = corpus_reader_next(reader, &sentence, &got);
     if (code == TSR_EXIT_OK && !got) {
-      tsr_cli_error("%s: ends before the sentences that %s counts; has the file changed?", s->files[s->n_files - 1],
-                    s->manifest_path);
-      code = TSR_EXIT_INPUT;
+      code = fail_changed(s, s->files.n - 1);
     }
     if (code == TSR_EXIT_OK && (reader->place.file != file || translator_is_full(t, TRANSLATOR_CHUNK))) {
       file = reader->place.file;
       code = run_chunk(s);
     }
     if (code == TSR_EXIT_OK) {
-      code = translator_add(t, s->files[file], sentence.number, sentence.text, sentence.size);
+      sum += corpus_sum(&sentence, shard->first + i);
+      code = translator_add(t, s->files.paths[file], sentence.number, sentence.text, sentence.size);
     }
     if (code == TSR_EXIT_OK) {
       t->requests[t->n - 1].number = number_of(shard->first + i);
     }
+  }
+  if (code == TSR_EXIT_OK && sum != shard->sum) {
+    return fail_changed(s, file);
   }
   return code == TSR_EXIT_OK ? run_chunk(s) : code;
 }
@@ -289,7 +339,7 @@ static int write_shard(session *s, const corpus_shard *shard)
   corpus_reader reader = {0};
   int code = TSR_EXIT_OK;
   if (shard->n > 0) {
-    code = corpus_reader_open(&reader, s->files, s->n_files, &shard->begin);
+    code = corpus_reader_open(&reader, &s->files, &shard->begin);
     code = code == TSR_EXIT_OK ? translate_sentences(s, shard, &reader) : code;
     corpus_reader_finish(&reader);
   }
@@ -358,6 +408,7 @@ static int open_translator(session *s)
     code = translator_open(&s->translator, &s->options.translator);
   }
   s->translator.total = sentences;
+  s->translator.drops_failed = 1;
   return code;
 }
 
@@ -461,11 +512,16 @@ static int copy_lines(shard_lines *l, tsr_file_writer *writer)
 static int write_result(session *s)
 {
   shard_lines lines = {.session = s};
+  int64_t n = s->manifest.sentences;
   int code = s->options.deduplicate
-                 ? duplicates_join(s->manifest.n_parts, s->duplicates_folder, next_line, &lines, s->writer)
+                 ? duplicates_join(s->manifest.n_parts, s->duplicates_folder, next_line, &lines, s->writer, &n)
                  : copy_lines(&lines, s->writer);
   if (code == TSR_EXIT_OK) {
     code = next_shard(&lines);
+  }
+  if (code == TSR_EXIT_OK && (lines.shard < s->manifest.shards.n || n != s->manifest.sentences)) {
+    tsr_cli_error("%s: is not what was written there; begin again in another folder", s->duplicates_folder);
+    code = TSR_EXIT_INPUT;
   }
   close_shard(&lines);
   return code == TSR_EXIT_OK ? tsr_cli_fail(tsr_file_writer_commit(&s->writer)) : code;
@@ -494,7 +550,7 @@ static int conclude(session *s)
   for (int32_t i = 0; i < n; i++) {
     n_done += is_done(s, i);
   }
-  int code = n_done == n ? join(s) : TSR_EXIT_OK;
+  int code = n_done == n && !s->options.no_join ? join(s) : TSR_EXIT_OK;
   if (code == TSR_EXIT_OK && path_exists(s->result)) {
     printf("%s: %lld lines\n", s->result, (long long)s->manifest.sentences);
   } else if (code == TSR_EXIT_OK) {
@@ -572,6 +628,8 @@ static const tsr_option rows[] = {
      .help = "write each translation's score and a tab before it"},
     {"prepare", NULL, TSR_OPTION_FLAG, FIELD(prepare), .low = 1,
      .help = "write the manifest, tell how many shards there are, and translate nothing"},
+    {"no-join", NULL, TSR_OPTION_FLAG, FIELD(no_join), .low = 1,
+     .help = "leave the shards as they are when all are there"},
     {.table = &translator_options, .offset = offsetof(session, options.translator)},
     {NULL},
 };

@@ -375,7 +375,7 @@ static int tell_error(const translator *t, int32_t i)
 /* Tells what is translated of the chunk, and what is not. */
 static void tell_failure(const translator *t, int32_t n_finished)
 {
-  if (t->lines[n_finished] > 1) {
+  if (t->lines[n_finished] > 1 && !t->drops_failed) {
     tsr_cli_error("%s: the lines up to %lld are translated; line %lld and what follows are not", t->file,
                   (long long)t->lines[n_finished] - 1, (long long)t->lines[n_finished]);
   }

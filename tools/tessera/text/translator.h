@@ -63,6 +63,7 @@ typedef struct translator {
   tsr_translation *answers[TRANSLATOR_CHUNK];         /* of the last search */
   int32_t n;                                          /* sentences of this chunk */
   size_t size;                                        /* bytes of their texts */
+  int drops_failed;                                   /* 1: the caller drops a chunk that fails */
   int told;                                           /* 1: what was to be told of them is told */
   int64_t done;                                       /* sentences of the chunks before this one */
   int64_t total;                                      /* of all chunks, for the progress; 0: not known */
