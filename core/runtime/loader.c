@@ -12,6 +12,7 @@
 #include "core/base/platform/paths.h"
 #include "core/base/status.h"
 #include "core/runtime/internal.h"
+#include "core/runtime/plugins.h"
 
 #define FILE_PREFIX "libtessera-backend-"
 #define FILE_SUFFIX TSR_LIBRARY_SUFFIX
@@ -67,11 +68,6 @@ static int is_backend_name(const char *name)
   return length > 0 && length <= MAX_NAME && name[length] == '\0' && strcmp(name, "auto") != 0;
 }
 
-static const char *sanitizer_name(uint32_t flags)
-{
-  return flags & TSR_BUILD_ASAN ? "AddressSanitizer" : "ThreadSanitizer";
-}
-
 /* Copies the table of a plugin into entry->table. Messages do not name the file. */
 static tsr_status take_table(tsr_backend_entry *entry, const tsr_backend *table)
 {
@@ -109,14 +105,9 @@ static tsr_status take_table(tsr_backend_entry *entry, const tsr_backend *table)
     return tsr_fail(TSR_ERR_PLUGIN, "backend '%s' lacks what every backend must have: %s", table->name, missing);
   }
 
-  /* A sanitizer of the program may watch a plugin without one; the other way round nothing is watched in order. */
-  uint32_t clash = table->build_flags & ~(uint32_t)TSR_BUILD_FLAGS & (TSR_BUILD_ASAN | TSR_BUILD_TSAN);
-  if (clash) {
-    return tsr_fail(TSR_ERR_PLUGIN,
-                    "backend '%s' was built with %s, this program was not: build both with the same b_sanitize",
-                    table->name, sanitizer_name(clash));
-  }
-  return TSR_OK;
+  char what[MAX_NAME + 16];
+  snprintf(what, sizeof what, "backend '%s' was", table->name);
+  return tsr_build_flags_check(what, table->build_flags);
 }
 
 /* The file of the backend of that name, or NULL if there is none. */
@@ -321,48 +312,6 @@ tsr_status tsr_runtime_register(tsr_runtime *runtime, tsr_backend_query_fn query
  * Files
  */
 
-/* The runtime of a sanitizer ends the process when a plugin brings it along; so this is told before loading. The name
- * of the runtime stands in the file, in the list of the libraries that it needs. */
-static tsr_status check_sanitizers(const char *path)
-{
-  static const struct {
-    uint32_t flag;
-    const char *library;
-  } runtimes[] = {{TSR_BUILD_ASAN, "libasan.so."}, {TSR_BUILD_TSAN, "libtsan.so."}};
-  enum { OVERLAP = 16, BLOCK = 1 << 16 };
-  uint32_t found = 0;
-  FILE *file = fopen(path, "rb");
-  char *block = malloc(OVERLAP + BLOCK);
-  if (file && block) {
-    size_t kept = 0, n;
-    while ((n = fread(block + kept, 1, BLOCK, file)) > 0) {
-      size_t size = kept + n;
-      for (size_t i = 0; i < sizeof runtimes / sizeof runtimes[0]; i++) {
-        size_t length = strlen(runtimes[i].library);
-        for (const char *at = block; size >= length && (at = memchr(at, 'l', (size_t)(block + size - length + 1 - at)));
-             at++) {
-          if (memcmp(at, runtimes[i].library, length) == 0) {
-            found |= runtimes[i].flag;
-            break;
-          }
-        }
-      }
-      kept = size < OVERLAP ? size : OVERLAP;
-      memmove(block, block + size - kept, kept);
-    }
-  }
-  free(block);
-  if (file) {
-    fclose(file);
-  }
-  uint32_t clash = found & ~(uint32_t)TSR_BUILD_FLAGS;
-  if (clash) {
-    return tsr_fail(TSR_ERR_PLUGIN, "was built with %s, this program was not: build both with the same b_sanitize",
-                    sanitizer_name(clash));
-  }
-  return TSR_OK;
-}
-
 /* 1 if a backend came from that file. */
 static int is_loaded(tsr_runtime *runtime, const char *path)
 {
@@ -378,24 +327,11 @@ static int is_loaded(tsr_runtime *runtime, const char *path)
 
 static tsr_status load_file(tsr_runtime *runtime, const char *path, int32_t order)
 {
-  TSR_TRY(check_sanitizers(path));
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char *reason = dlerror();
-    if (!reason) {
-      reason = "no reason given";
-    }
-    int is_sanitized = strstr(reason, "__asan_") || strstr(reason, "__tsan_") || strstr(reason, "__ubsan_");
-    return tsr_fail(TSR_ERR_PLUGIN, "cannot be loaded as a shared object of this machine: %s%s", reason,
-                    is_sanitized ? " (a sanitizer's: build the plugin with the same b_sanitize as this program)" : "");
-  }
   tsr_backend_query_fn query;
-  void *symbol = dlsym(library, TSR_BACKEND_QUERY_NAME);
-  memcpy(&query, &symbol, sizeof query);
-  tsr_status status =
-      query ? adopt(runtime, query, library, path, order)
-            : tsr_fail(TSR_ERR_PLUGIN, "exports no symbol %s: no Tessera backend, or built with the symbol hidden",
-                       TSR_BACKEND_QUERY_NAME);
+  void *library, *function;
+  TSR_TRY(tsr_library_open(path, "backend", TSR_BACKEND_QUERY_NAME, &library, &function));
+  memcpy(&query, &function, sizeof query);
+  tsr_status status = adopt(runtime, query, library, path, order);
   if (status != TSR_OK) {
     dlclose(library);
   }

@@ -2,72 +2,28 @@
  *
  * The runtime: which backends and devices there are, and how a name chooses one.
  */
-#define _GNU_SOURCE /* dladdr */
-
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/base/platform/paths.h"
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/runtime/internal.h"
+#include "core/runtime/plugins.h"
 
-/* An empty name is no folder. */
-static tsr_status search_folder(tsr_runtime *runtime, const char *name, size_t length, int expected)
+/* tsr_folder_fn: finds the plugins of a folder for a runtime. */
+static tsr_status search_folder(void *context, const char *folder, int expected)
 {
-  if (length == 0) {
-    return TSR_OK;
-  }
-  char *folder = tsr_arena_take(&runtime->texts, length + 1);
-  const char **slot = folder ? tsr_list_add(&runtime->folders, sizeof(char *)) : NULL;
+  tsr_runtime *runtime = context;
+  char *name = tsr_arena_text(&runtime->texts, folder);
+  const char **slot = name ? tsr_list_add(&runtime->folders, sizeof(char *)) : NULL;
   if (!slot) {
-    return tsr_fail_memory(length + 1);
+    return tsr_fail_memory(strlen(folder) + 1);
   }
-  memcpy(folder, name, length);
-  *slot = folder;
-  tsr_plugin_search(runtime, folder, expected);
+  *slot = name;
+  tsr_plugin_search(runtime, name, expected);
   return TSR_OK;
-}
-
-/* Folders with TSR_LIST_SEPARATOR between. An empty part means the working directory elsewhere; here it means
- * nothing. */
-static tsr_status search_path(tsr_runtime *runtime, const char *path, int expected)
-{
-  while (path) {
-    size_t length = strcspn(path, TSR_LIST_SEPARATOR);
-    TSR_TRY(search_folder(runtime, path, length, expected));
-    path = path[length] ? path + length + 1 : NULL;
-  }
-  return TSR_OK;
-}
-
-/* The folder `tessera` beside the library, wherever it was moved to; "" if there is none. */
-static void find_beside(char *folder, size_t size)
-{
-  static const char here_within = 0;
-  Dl_info library;
-  struct stat here, installed;
-  const char *name = dladdr(&here_within, &library) ? library.dli_fname : "";
-  const size_t end = tsr_path_folder_size(name);
-  int n = end > 0 ? snprintf(folder, size, "%.*s/tessera", (int)end, name) : 0;
-  int is_folder = n > 0 && (size_t)n < size && stat(folder, &here) == 0 && S_ISDIR(here.st_mode);
-  if (!is_folder ||
-      (stat(TSR_PLUGIN_DIR, &installed) == 0 && installed.st_dev == here.st_dev && installed.st_ino == here.st_ino)) {
-    folder[0] = '\0';
-  }
-}
-
-static tsr_status search_installed(tsr_runtime *runtime)
-{
-  char folder[4096];
-  find_beside(folder, sizeof folder);
-  TSR_TRY(search_folder(runtime, folder, strlen(folder), 0)); /* colons belong to its name */
-  /* Of a library that was built on another system, this may be no folder of its own system. */
-  return tsr_path_is_absolute(TSR_PLUGIN_DIR) ? search_folder(runtime, TSR_PLUGIN_DIR, strlen(TSR_PLUGIN_DIR), 0)
-                                              : TSR_OK;
 }
 
 tsr_status tsr_runtime_create(const tsr_runtime_options *given, tsr_runtime **out)
@@ -93,15 +49,7 @@ tsr_status tsr_runtime_create(const tsr_runtime_options *given, tsr_runtime **ou
       tsr_problem_add(runtime, *path, status);
     }
   }
-  tsr_status status = TSR_OK;
-  if (options.path) {
-    status = search_path(runtime, options.path, 1);
-  } else {
-    status = search_path(runtime, getenv("TESSERA_BACKEND_PATH"), 1);
-    if (status == TSR_OK) {
-      status = search_installed(runtime);
-    }
-  }
+  tsr_status status = tsr_plugin_folders(options.path, search_folder, runtime);
   if (status != TSR_OK) {
     tsr_runtime_destroy(runtime);
     return status;

@@ -9,6 +9,7 @@
 
 #include "core/base/sized.h"
 #include "core/base/status.h"
+#include "core/train/data.h"
 #include "core/train/pool.h"
 
 enum { MESSAGE_ROOM = 2048 };
@@ -313,21 +314,45 @@ static tsr_status next_pool(tsr_training_data *data)
   return TSR_OK;
 }
 
-tsr_status tsr_training_data_next(tsr_training_data *data, const tsr_training_batch **batch)
+/* Goes on to the next batch, which is *planned; NULL after the last epoch. */
+static tsr_status advance(tsr_training_data *data, const tsr_planned_batch **planned)
 {
-  if (!data || !batch) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_data_next: data and batch must not be NULL");
-  }
-  *batch = NULL;
+  *planned = NULL;
   while (!data->pool || data->batch_at >= data->pool->plan.n_batches) {
     TSR_TRY(next_pool(data));
     if (!data->pool) {
       return TSR_OK;
     }
   }
-  fill_batch(data, &data->pool->plan.batches[data->batch_at++]);
-  data->index++;
-  *batch = &data->batch;
+  *planned = &data->pool->plan.batches[data->batch_at++];
+  return TSR_OK;
+}
+
+tsr_status tsr_training_data_next(tsr_training_data *data, const tsr_training_batch **batch)
+{
+  if (!data || !batch) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_data_next: data and batch must not be NULL");
+  }
+  const tsr_planned_batch *planned;
+  *batch = NULL;
+  TSR_TRY(advance(data, &planned));
+  if (planned) {
+    fill_batch(data, planned);
+    data->index++;
+    *batch = &data->batch;
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_training_data_skip(tsr_training_data *data, int32_t n, int32_t *is_over)
+{
+  *is_over = 0;
+  for (int32_t i = 0; i < n && !*is_over; i++) {
+    const tsr_planned_batch *planned;
+    TSR_TRY(advance(data, &planned));
+    *is_over = !planned;
+    data->index += planned != NULL;
+  }
   return TSR_OK;
 }
 

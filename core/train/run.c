@@ -45,9 +45,11 @@ static tsr_status check_options(const tsr_training_run_options *o)
 {
   if (!o->folder || !(o->average_decay >= 0.0 && o->average_decay < 1.0) || o->average_last < 0 || o->keep < 0 ||
       o->accumulate < 0 || o->steps < 0 || o->minutes < 0.0 || o->patience < 0 || o->log_every < 0 ||
-      o->save_every < 0 || o->validate_every < 0 || o->sentences < 0 || o->beam < 0) {
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "a training needs a folder, an average below 1 and numbers that are not negative");
+      o->save_every < 0 || o->validate_every < 0 || o->sentences < 0 || o->beam < 0 ||
+      (o->gradients != 0 && o->gradients != TSR_F32 && o->gradients != TSR_BF16)) {
+    return tsr_fail(
+        TSR_ERR_ARGUMENT,
+        "a training needs a folder, an average below 1, gradients in f32 or bf16, and numbers that are not negative");
   }
   int has_validation = o->data->task || o->valid.source;
   if (!has_validation && (o->patience > 0 || o->until > 0.0 || o->criterion != 0 || o->valid.target)) {
@@ -103,8 +105,12 @@ static tsr_status read_options(const tsr_training_run_options *given, known_opti
   return check_options(&known->run);
 }
 
+/* Of the rank that writes to it. */
 static tsr_status prepare_folder(const tsr_training_run_options *options)
 {
+  if (tsr_comm_rank(options->comm) != 0) {
+    return TSR_OK;
+  }
   if (!options->resume) {
     TSR_TRY(check_folder(options->folder));
   }
@@ -155,7 +161,8 @@ static tsr_status initialise(tsr_run *run)
 static void set_defaults(tsr_run *run)
 {
   const tsr_training_run_options *o = run->options;
-  run->accumulate = o->accumulate > 0 ? o->accumulate : 1;
+  run->rank = tsr_comm_rank(o->comm);
+  run->accumulate = o->accumulate > 0 ? o->accumulate : tsr_comm_size(o->comm);
   run->scale_window = o->scale_window > 0 ? o->scale_window : 1000;
   run->beam = o->beam > 0 ? o->beam : 1;
   run->log_every = o->log_every > 0 ? o->log_every : 50;
@@ -166,34 +173,53 @@ static void set_defaults(tsr_run *run)
   run->progress.scale = !is_scaled(run) ? 1.0 : o->loss_scale > 0.0 ? o->loss_scale : first_scale;
 }
 
-static tsr_status open_run(tsr_run *run)
+/* The folder of the rank that writes to it. */
+static tsr_status open_folder(tsr_run *run)
 {
-  const tsr_training_run_options *o = run->options;
-  int32_t found = 0;
-  TSR_TRY(prepare_folder(o));
-  set_defaults(run);
-  run->folder = tsr_path_join(o->folder, "train");
+  run->folder = tsr_path_join(run->options->folder, "train");
   if (!run->folder) {
     return TSR_ERR_OUT_OF_MEMORY;
   }
-  TSR_TRY(tsr_run_log_open(&run->log, run->folder, o->training->statistics));
-  run->is_locked = 1;
-  TSR_TRY(lay_out(run));
-  TSR_TRY(tsr_training_data_create(o->data, &run->data));
-  TSR_TRY(tsr_run_open_validation(run));
-  TSR_TRY(tsr_trainer_create(run->model, run->device, o->training, run->fallback, &run->trainer));
-  TSR_TRY(initialise(run));
-  if (o->resume) {
-    TSR_TRY(tsr_run_load(run, &found));
+  if (run->rank == 0) {
+    TSR_TRY(prepare_folder(run->options));
+    TSR_TRY(tsr_run_log_open(&run->log, run->folder, run->options->training->statistics));
+    run->is_locked = 1;
   }
-  if (found) {
+  return TSR_OK;
+}
+
+/* *found: 1: the run goes on from a checkpoint. */
+static tsr_status open_state(tsr_run *run, int32_t *found)
+{
+  *found = 0;
+  if (run->rank == 0) {
+    TSR_TRY(initialise(run));
+    TSR_TRY(run->options->resume ? tsr_run_load(run, found) : TSR_OK);
+  }
+  TSR_TRY(tsr_run_share_state(run, found));
+  if (*found) {
     TSR_TRY(tsr_training_data_seek(run->data, &run->progress.position));
     run->saved_step = run->progress.step;
   }
-  if (o->opened) {
+  return TSR_OK;
+}
+
+static tsr_status open_run(tsr_run *run)
+{
+  const tsr_training_run_options *o = run->options;
+  int32_t found;
+  set_defaults(run);
+  TSR_TRY(open_folder(run));
+  TSR_TRY(lay_out(run));
+  TSR_TRY(tsr_training_data_create(o->data, &run->data));
+  TSR_TRY(run->rank == 0 ? tsr_run_open_validation(run) : TSR_OK);
+  TSR_TRY(tsr_trainer_create(run->model, run->device, o->training, run->fallback, &run->trainer));
+  TSR_TRY(tsr_run_open_ranks(run));
+  TSR_TRY(open_state(run, &found));
+  if (o->opened && run->rank == 0) {
     TSR_TRY(o->opened(o->user, run->progress.step));
   }
-  TSR_TRY(tsr_run_log_begin(&run->log, found ? run->progress.log_sizes : NULL));
+  TSR_TRY(run->rank == 0 ? tsr_run_log_begin(&run->log, found ? run->progress.log_sizes : NULL) : TSR_OK);
   run->start = tsr_seconds() - run->progress.seconds;
   run->window_start = tsr_seconds();
   return TSR_OK;
@@ -203,6 +229,7 @@ static void close_run(tsr_run *run)
 {
   tsr_run_finish_validation(run);
   tsr_run_log_finish(&run->log);
+  tsr_run_finish_ranks(run);
   tsr_trainer_destroy(run->trainer);
   tsr_training_data_destroy(run->data);
   free(run->folder);
@@ -234,17 +261,17 @@ static double decayed(tsr_run *run, int64_t step)
   return share_of(seconds - run->progress.warm_seconds, 60.0 * o->minutes - run->progress.warm_seconds);
 }
 
-static uint64_t dropout_seed(uint64_t seed, int64_t batch)
+uint64_t tsr_run_dropout_seed(const tsr_run *run, const tsr_training_batch *batch)
 {
+  const uint64_t number = (uint64_t)batch->index;
   tsr_draws draws =
-      tsr_draws_make(seed, TSR_DRAWS_DROPOUT, 0, (uint32_t)(uint64_t)batch, (uint32_t)((uint64_t)batch >> 32));
+      tsr_draws_make(run->options->seed, TSR_DRAWS_DROPOUT, 0, (uint32_t)number, (uint32_t)(number >> 32));
   uint64_t high = tsr_draw(&draws);
   return high << 32 | tsr_draw(&draws);
 }
 
-/* Says where the numbers ceased to be finite. */
-static tsr_status fail_at_fault(tsr_run *run, const tsr_examples *examples, const tsr_training_batch *batch,
-                                const tsr_step_control *control, const tsr_step_result *result)
+tsr_status tsr_run_fail_at_fault(tsr_run *run, const tsr_examples *examples, const tsr_training_batch *batch,
+                                 const tsr_step_control *control, const tsr_step_result *result)
 {
   char fault[512], lines[FAULT_LINES * 24 + 1];
   size_t used = 0;
@@ -263,8 +290,7 @@ static tsr_status fail_at_fault(tsr_run *run, const tsr_examples *examples, cons
       fault[0] ? "It begins in " : "No single line of the program causes it", fault);
 }
 
-/* Gradients beyond f16: the update is left out, and the next ones are made with a smaller scale. */
-static int can_skip(const tsr_run *run, const tsr_step_result *result)
+int tsr_run_can_skip(const tsr_run *run, const tsr_step_result *result)
 {
   return is_scaled(run) && isfinite(result->loss) && run->progress.scale > smallest_scale;
 }
@@ -285,48 +311,60 @@ static void adapt_scale(tsr_run *run, int32_t overflowed)
   }
 }
 
-/* The batches of one update. *updated: 1: it was made; 0: it was left out, or the data are over (can_go_on is 0). */
-static tsr_status update(tsr_run *run, tsr_training_run_step *row, int32_t *updated)
+/* The batches of one update, on the device from the first to the last. */
+static tsr_status compute(tsr_run *run, tsr_step_control *control, tsr_run_made *made)
 {
-  const tsr_training_run_options *o = run->options;
-  tsr_run_progress *p = &run->progress;
-  int64_t step = p->step + 1, tokens = 0;
-  double loss = 0.0;
-  tsr_step_control control = {.step = step,
-                              .learning_rate = tsr_schedule_rate(&o->schedule, step, decayed(run, step)),
-                              .average_decay = fmin(o->average_decay, (1.0 + (double)step) / (10.0 + (double)step)),
-                              .loss_scale = p->scale};
-  *updated = 0;
   for (int32_t i = 0; i < run->accumulate; i++) {
     const tsr_training_batch *batch;
     tsr_step_result result;
     TSR_TRY(tsr_training_data_next(run->data, &batch));
     if (!batch) {
-      run->can_go_on = 0;
+      made->is_over = 1;
       return TSR_OK;
     }
     tsr_examples examples = tsr_run_examples(batch);
-    control.seed = dropout_seed(o->seed, batch->index);
-    TSR_TRY(tsr_trainer_step(run->trainer, &examples, &control, i + 1 == run->accumulate, &result));
-    if (!result.is_finite) {
-      if (!can_skip(run, &result)) {
-        return fail_at_fault(run, &examples, batch, &control, &result);
-      }
-      adapt_scale(run, 1);
-      tsr_training_data_tell(run->data, &p->position);
-      return TSR_OK;
+    control->seed = tsr_run_dropout_seed(run, batch);
+    TSR_TRY(tsr_trainer_step(run->trainer, &examples, control, i + 1 == run->accumulate, &result));
+    if (!result.is_finite && !tsr_run_can_skip(run, &result)) {
+      return tsr_run_fail_at_fault(run, &examples, batch, control, &result);
     }
-    loss += result.loss;
-    tokens += result.tokens;
-    p->epoch = batch->epoch;
-    row->gradient_norm = result.gradient_norm;
+    made->is_finite = result.is_finite;
+    made->loss += result.loss;
+    made->tokens += result.tokens;
+    made->epoch = batch->epoch;
+    made->gradient_norm = result.gradient_norm;
   }
-  adapt_scale(run, 0);
+  return TSR_OK;
+}
+
+/* One update. *updated: 1: it was made; 0: it was left out, or the data are over (can_go_on is 0). */
+static tsr_status update(tsr_run *run, double decay, tsr_training_run_step *row, int32_t *updated)
+{
+  const tsr_training_run_options *o = run->options;
+  tsr_run_progress *p = &run->progress;
+  int64_t step = p->step + 1;
+  tsr_run_made made = {0};
+  tsr_step_control control = {.step = step,
+                              .learning_rate = tsr_schedule_rate(&o->schedule, step, decay),
+                              .average_decay = fmin(o->average_decay, (1.0 + (double)step) / (10.0 + (double)step)),
+                              .loss_scale = p->scale};
+  *updated = 0;
+  TSR_TRY(run->is_shared ? tsr_run_compute_shared(run, &control, &made) : compute(run, &control, &made));
+  if (made.is_over) {
+    run->can_go_on = 0;
+    return TSR_OK;
+  }
+  adapt_scale(run, !made.is_finite);
   tsr_training_data_tell(run->data, &p->position);
+  if (!made.is_finite) {
+    return TSR_OK;
+  }
   p->step = step;
-  p->loss += loss;
-  p->tokens += tokens;
-  run->window_tokens += tokens;
+  p->epoch = made.epoch;
+  p->loss += made.loss;
+  p->tokens += made.tokens;
+  run->window_tokens += made.tokens;
+  row->gradient_norm = made.gradient_norm;
   row->rate = control.learning_rate;
   row->scale = control.loss_scale;
   *updated = 1;
@@ -427,26 +465,62 @@ static int32_t reason_to_end(const tsr_run *run)
   return o->is_stopping && o->is_stopping(o->user) ? TSR_TRAINING_END_STOPPED : 0;
 }
 
+static tsr_status plan_step(tsr_run *run, tsr_run_plan *plan)
+{
+  *plan = (tsr_run_plan){.reason = reason_to_end(run)};
+  if (plan->reason == 0) {
+    plan->decayed = decayed(run, run->progress.step + 1);
+  }
+  return tsr_run_agree(run, plan);
+}
+
+/* What the first rank does after an update. */
+static tsr_status follow_up(tsr_run *run, tsr_training_run_step *row)
+{
+  const tsr_run_progress *p = &run->progress;
+  TSR_TRY(report_step(run, row));
+  int validates = run->valid && p->step % run->validate_every == 0;
+  if (validates) {
+    TSR_TRY(validate(run));
+  }
+  if (validates || p->step % run->save_every == 0) {
+    double begin = tsr_seconds();
+    TSR_TRY(tsr_run_save(run));
+    run->window_start += tsr_seconds() - begin;
+  }
+  return TSR_OK;
+}
+
+/* One update, and what follows it. */
+static tsr_status make_step(tsr_run *run, const tsr_run_plan *plan)
+{
+  tsr_training_run_step row = {0};
+  int32_t updated;
+  TSR_TRY(update(run, plan->decayed, &row, &updated));
+  if (!updated) {
+    return TSR_OK;
+  }
+  if (run->is_shared && run->progress.step % run->log_every == 0) {
+    TSR_TRY(tsr_run_share_layers(run));
+  }
+  if (run->is_shared && run->progress.step % run->save_every == 0) {
+    TSR_TRY(tsr_run_compare_parameters(run));
+  }
+  return run->rank == 0 ? follow_up(run, &row) : TSR_OK;
+}
+
 static tsr_status loop(tsr_run *run, int32_t *reason)
 {
-  tsr_run_progress *p = &run->progress;
-  while ((*reason = reason_to_end(run)) == 0) {
-    tsr_training_run_step row = {0};
-    int32_t updated;
-    TSR_TRY(update(run, &row, &updated));
-    if (!updated) {
-      continue;
-    }
-    TSR_TRY(report_step(run, &row));
-    int validates = run->valid && p->step % run->validate_every == 0;
-    if (validates) {
-      TSR_TRY(validate(run));
-    }
-    if (validates || p->step % run->save_every == 0) {
-      double begin = tsr_seconds();
-      TSR_TRY(tsr_run_save(run));
-      run->window_start += tsr_seconds() - begin;
-    }
+  const tsr_run_progress *p = &run->progress;
+  tsr_run_plan plan;
+  TSR_TRY(plan_step(run, &plan));
+  while (plan.reason == 0) {
+    TSR_TRY(make_step(run, &plan));
+    TSR_TRY(plan_step(run, &plan));
+  }
+  *reason = plan.reason;
+  if (run->rank != 0) {
+    return TSR_OK;
   }
   if (p->step == 0 && *reason == TSR_TRAINING_END_EPOCHS) {
     return tsr_fail(TSR_ERR_ARGUMENT,
@@ -499,27 +573,39 @@ static tsr_status choose_weights(tsr_run *run, int32_t reason, tsr_training_run_
   return tsr_run_take_weights(run);
 }
 
-static tsr_status train(tsr_run *run, tsr_training_run_result *result)
+static void tell_memory(const tsr_run *run, tsr_training_run_result *result)
 {
-  const tsr_training_run_options *o = run->options;
-  const tsr_run_progress *p = &run->progress;
-  run->can_go_on = 1;
-  TSR_TRY(open_run(run));
-  TSR_TRY(loop(run, &result->reason));
   tsr_trainer_memory memory;
   tsr_trainer_get_memory(run->trainer, &memory);
   result->state_bytes = memory.state_bytes;
   result->temporary_bytes = memory.temporary_bytes;
   result->planned_bytes = memory.planned_bytes;
   result->programs = memory.programs;
+}
+
+/* The first rank's model. */
+static tsr_status write_model(tsr_run *run, tsr_training_run_result *result)
+{
+  const tsr_training_run_options *o = run->options;
+  const tsr_run_progress *p = &run->progress;
   tsr_training_data_get_counts(run->data, &result->counts);
   TSR_TRY(choose_weights(run, result->reason, result));
-  result->step = p->step;
-  result->epoch = p->epoch;
-  result->skipped = p->skipped;
   result->seconds = tsr_seconds() - run->start;
   result->loss = p->tokens > 0 && isnan(p->row_loss) ? p->loss / (double)p->tokens : p->row_loss;
   return tsr_run_write_model(run, o->folder, o->storage, o->saved_beam);
+}
+
+static tsr_status train(tsr_run *run, tsr_training_run_result *result)
+{
+  const tsr_run_progress *p = &run->progress;
+  run->can_go_on = 1;
+  TSR_TRY(open_run(run));
+  TSR_TRY(loop(run, &result->reason));
+  tell_memory(run, result);
+  result->step = p->step;
+  result->epoch = p->epoch;
+  result->skipped = p->skipped;
+  return run->rank == 0 ? write_model(run, result) : TSR_OK;
 }
 
 /* Rows are filled up with ids that count for nothing, but have to be in the vocabulary. */

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "core/comm/ordered.h"
 #include "tessera/training_run.h"
 
 enum { TSR_RUN_LOGS = 3 }; /* log.csv, log.jsonl, layers.csv */
@@ -81,10 +82,13 @@ typedef struct tsr_run {
   float *weights;  /* of a candidate: a model that is validated or written */
   tsr_trainer *trainer;
   tsr_training_data *data;
-  tsr_training_data *valid; /* NULL: there is no validation */
+  tsr_training_data *valid; /* NULL: there is no validation, or another rank's */
   tsr_run_sample sample;
   tsr_run_log log;
   tsr_run_progress progress;
+  int32_t rank;      /* 0: the one that validates, writes and tells */
+  int32_t is_shared; /* 1: gradients are added outside the device, by `sum` */
+  tsr_ordered_sum sum;
   int64_t saved_step;  /* of the last checkpoint that has all; -1: none */
   int32_t is_locked;   /* 1: the folder is this run's */
   int32_t can_go_on;   /* 0: the data or the options ended it */
@@ -95,6 +99,17 @@ typedef struct tsr_run {
 
 /* A batch as the trainer reads it. Borrows from it. */
 tsr_examples tsr_run_examples(const tsr_training_batch *batch);
+
+/* The seed of a batch's dropout. */
+uint64_t tsr_run_dropout_seed(const tsr_run *run, const tsr_training_batch *batch);
+
+/* 1 if an update whose numbers are not finite is left out, and the next ones are made with a smaller scale of the loss:
+ * gradients were beyond f16. */
+int tsr_run_can_skip(const tsr_run *run, const tsr_step_result *result);
+
+/* An error that says where the numbers of a batch ceased to be finite. */
+tsr_status tsr_run_fail_at_fault(tsr_run *run, const tsr_examples *examples, const tsr_training_batch *batch,
+                                 const tsr_step_control *control, const tsr_step_result *result) TSR_MUST_CHECK;
 
 /* Puts the parameters as they are in the trainer into run->weights: averages where they are kept. */
 tsr_status tsr_run_take_weights(tsr_run *run) TSR_MUST_CHECK;
@@ -127,5 +142,44 @@ double tsr_run_score(const tsr_run *run, const tsr_training_run_validation *vali
 
 /* Writes run->weights as a model's folder. */
 tsr_status tsr_run_write_model(tsr_run *run, const char *folder, tsr_dtype storage, int32_t beam) TSR_MUST_CHECK;
+
+/* ---- several ranks ----------------------------------------------------------------------------------------------- */
+
+/* What the batches of an update gave. Zero it. */
+typedef struct tsr_run_made {
+  double loss; /* summed over the tokens, likewise: */
+  int64_t tokens;
+  int64_t epoch; /* of the last batch */
+  double gradient_norm;
+  int32_t is_over;   /* 1: the data ended before there were enough batches; the rest is then not set */
+  int32_t is_finite; /* 0: nothing was updated, which may be passed over (tsr_run_can_skip) */
+} tsr_run_made;
+
+/* Room for the gradients that leave the device, if they do, once there is a trainer; finish it after an error, too. */
+tsr_status tsr_run_open_ranks(tsr_run *run) TSR_MUST_CHECK;
+void tsr_run_finish_ranks(tsr_run *run);
+
+/* All ranks begin with the parameters and the progress of rank 0, which *found a checkpoint or did not. Errors:
+ * TSR_ERR_ARGUMENT (the ranks' options differ), the transport's. */
+tsr_status tsr_run_share_state(tsr_run *run, int32_t *found) TSR_MUST_CHECK;
+
+/* The batches of one update, by all ranks, and the update. */
+tsr_status tsr_run_compute_shared(tsr_run *run, tsr_step_control *control, tsr_run_made *made) TSR_MUST_CHECK;
+
+/* Gives all ranks the statistics of the layers in the update's last batch. */
+tsr_status tsr_run_share_layers(tsr_run *run) TSR_MUST_CHECK;
+
+/* What comes next. */
+typedef struct tsr_run_plan {
+  double decayed;      /* share of the fall of the learning rate that is over */
+  int32_t reason;      /* to end, or 0 */
+  int32_t is_stopping; /* this rank was asked to */
+} tsr_run_plan;
+
+/* Every rank has a plan; all get that of rank 0, and stop if one is to. */
+tsr_status tsr_run_agree(tsr_run *run, tsr_run_plan *plan) TSR_MUST_CHECK;
+
+/* Errors: TSR_ERR_UNSUPPORTED: a rank has other parameters than rank 0. */
+tsr_status tsr_run_compare_parameters(tsr_run *run) TSR_MUST_CHECK;
 
 #endif

@@ -58,7 +58,7 @@ char *tsr_trained_name(char *name, const char *parameter, int32_t what)
 
 int tsr_step_updates(int32_t kind)
 {
-  return kind == TSR_STEP_UPDATE || kind == TSR_STEP_LAST;
+  return kind == TSR_STEP_UPDATE || kind == TSR_STEP_LAST || kind == TSR_STEP_APPLY;
 }
 
 int tsr_step_sums(int32_t kind)
@@ -211,6 +211,25 @@ static void build_update(step *s, tsr_ref norm)
   tsr_scope_pop(p);
 }
 
+/* The update alone: gradients are the sums of the parameters that a batch's loss depends on. */
+static tsr_status build_apply(step *s)
+{
+  static const tsr_program_size smallest = {.batch = 1, .source = 1, .target = 1};
+  tsr_program *batch;
+  TSR_TRY(tsr_training_program(s->builder.model, s->options, TSR_STEP_FIRST, &smallest, &batch));
+  for (int32_t i = 0; i < s->n; i++) {
+    char name[TSR_PARAMETER_NAME_ROOM];
+    tsr_trained_name(name, s->builder.model->parameters.items[i].name, TSR_TRAINED_COUNT);
+    const int is_summed = tsr_program_find(batch, name) != TSR_NONE;
+    s->parameter[i] = trained_state(s, i, TSR_TRAINED_PARAMETER);
+    s->gradient[i] = is_summed ? trained_state(s, i, TSR_TRAINED_COUNT) : TSR_NONE;
+  }
+  tsr_program_destroy(batch);
+  (void)tsr_input(s->builder.program, "loss", TSR_F32, TSR_SHAPE(1));
+  build_update(s, build_norm(s));
+  return TSR_OK;
+}
+
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
 static void build_layer_statistics(step *s, int32_t layer)
@@ -302,7 +321,7 @@ tsr_status tsr_training_check_model(const tsr_model *model)
 static tsr_status check(const tsr_model *model, int32_t kind, const tsr_program_size *size)
 {
   const tsr_transformer_config *config = &model->config;
-  if (kind < TSR_STEP_UPDATE || kind > TSR_STEP_GRADIENTS) {
+  if (kind < TSR_STEP_UPDATE || kind > TSR_STEP_APPLY) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of training program", (int)kind);
   }
   if (size->batch < 1 || size->source < 1 || size->target < 1 || size->source > config->max_positions ||
@@ -338,8 +357,12 @@ tsr_status tsr_training_program(const tsr_model *model, const tsr_training_optio
   if (status == TSR_OK) {
     status = tsr_program_create(&s.builder.program);
   }
-  if (status == TSR_OK) {
+  if (status == TSR_OK && kind == TSR_STEP_APPLY) {
+    status = build_apply(&s);
+  } else if (status == TSR_OK) {
     build(&s, size);
+  }
+  if (status == TSR_OK) {
     status = tsr_program_status(s.builder.program);
   }
   if (status == TSR_OK) {

@@ -43,12 +43,14 @@ TSR_SIZED_PIN(tsr_training_options, products, 56);
  *   with statistics: for each layer LAYER ("encoder.layers.0"), LAYER.sum and LAYER.squares [1]: the sums of what
  *            leaves the layer, and of its squares, [T, D] in all; LAYER.norm [1]: as norm, of the layer's parameters */
 enum {
-  TSR_STEP_UPDATE = 1,   /* forward, backward, update of the parameters */
-  TSR_STEP_FIRST = 2,    /* forward, backward; the gradients become the sums */
-  TSR_STEP_MORE = 3,     /* forward, backward; the gradients are added to the sums */
-  TSR_STEP_LAST = 4,     /* forward, backward, update with the gradients and the sums */
-  TSR_STEP_EVALUATE = 5, /* forward, without dropout and label smoothing: loss alone */
-  TSR_STEP_GRADIENTS = 6 /* forward, backward; outputs NAME.gradient, and norm */
+  TSR_STEP_UPDATE = 1,    /* forward, backward, update of the parameters */
+  TSR_STEP_FIRST = 2,     /* forward, backward; the gradients become the sums */
+  TSR_STEP_MORE = 3,      /* forward, backward; the gradients are added to the sums */
+  TSR_STEP_LAST = 4,      /* forward, backward, update with the gradients and the sums */
+  TSR_STEP_EVALUATE = 5,  /* forward, without dropout and label smoothing: loss alone */
+  TSR_STEP_GRADIENTS = 6, /* forward, backward; outputs NAME.gradient, and norm */
+  TSR_STEP_APPLY = 7      /* update with the sums alone; loss is an input, and where it is not finite nothing is
+                             updated. Of the other inputs it has control, and its size says nothing */
 };
 
 /* A model with sinusoids has their table as a constant of this name, [max_positions, D] f32, which a program's compile

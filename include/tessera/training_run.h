@@ -9,10 +9,17 @@
  * The results of a run follow from the options and the files. On one device, a run that was stopped at any moment, even
  * by SIGKILL, and resumed gives the same numbers as one that was not stopped. The exception is what depends on the
  * clock: the end after `minutes`, and learning rates that fall over minutes.
+ *
+ * Several ranks (tessera/comm.h) share the batches of each update: of batches 0 .. accumulate - 1, rank r of n computes
+ * those with i % n == r. Their gradients are added in the order of the batches. So losses, parameters and checkpoints
+ * follow from `accumulate` and not from the number of ranks: bit for bit, if all devices are of one kind. Every rank
+ * reads the same files. Rank 0 alone validates, writes to the folder, reads a checkpoint (the others receive it), and
+ * calls `step`, `validation` and `opened`; a stop that any rank asks for stops all after the same step.
  */
 #ifndef TESSERA_TRAINING_RUN_H
 #define TESSERA_TRAINING_RUN_H
 
+#include "tessera/comm.h"
 #include "tessera/train.h"
 #include "tessera/training_data.h"
 
@@ -140,7 +147,7 @@ typedef struct tsr_training_run_options {
   tsr_schedule schedule;
   uint64_t seed;        /* of the parameters and the dropout */
   int32_t initial;      /* TSR_INITIAL_*; 0: TSR_INITIAL_XAVIER; a model with weights begins with these */
-  int32_t accumulate;   /* batches of an update; 0: 1 */
+  int32_t accumulate;   /* batches of an update, of all ranks together; 0: as many as there are ranks */
   double average_decay; /* of the exponential average: at step t min(this, (1 + t) / (10 + t)); 0: there is none */
   double loss_scale;    /* the first one, where products are f16; 0: 65536 */
   int32_t scale_window; /* updates without an overflow after which it doubles; 0: 1000 */
@@ -172,8 +179,13 @@ typedef struct tsr_training_run_options {
   tsr_training_validation_fn validation;
   tsr_training_opened_fn opened;
   tsr_training_stopping_fn is_stopping;
+
+  tsr_comm *comm;      /* the ranks that share the work; NULL: alone */
+  tsr_dtype gradients; /* 0 or TSR_F32; TSR_BF16: the gradients of each batch are rounded to it before they are added,
+                          and so is their sum; then half as many bytes travel. On one rank, too */
+  int32_t reserved_too;
 } tsr_training_run_options;
-TSR_SIZED_PIN(tsr_training_run_options, is_stopping, 248);
+TSR_SIZED_PIN(tsr_training_run_options, reserved_too, 268);
 
 /* Why a run ended. */
 enum {
@@ -209,7 +221,9 @@ TSR_API tsr_status tsr_training_run_check(const tsr_training_run_options *option
  * Without `resume` OUT must hold no training and no model. Blocks. A lock allows one run at a time in a folder, and any
  * number in others. Errors: TSR_ERR_ARGUMENT; TSR_ERR_IO; TSR_ERR_FORMAT (also a loss that is no longer finite:
  * the message names step, pairs and the first line of the program that produced it; the last checkpoint stands); those
- * of the data and of the device. */
+ * of the data, of the device and of the transport. With several ranks an error is that of one rank, and the others wait
+ * for it: tsr_comm_abort ends them. Of *result, ranks other than 0 have only reason, step, epoch, skipped and the
+ * memory. */
 TSR_API tsr_status tsr_training_run_sized(const tsr_model *model, tsr_device *device, tsr_device *fallback,
                                           const tsr_training_run_options *options, tsr_training_run_result *result,
                                           size_t size) TSR_MUST_CHECK;

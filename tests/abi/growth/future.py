@@ -16,6 +16,7 @@ import sys
 STRUCT = re.compile(r"^typedef struct (\w+) \{\n(.*?)^\} (\w+);\n", re.M | re.S)
 FIELD = re.compile(r"(\w+)(?:\[\w+\])*;")
 FUTURE = "  int32_t future[2];\n"
+PLUGINS = ("backend.h", "transport.h")  # the plugins' side of an ABI, which tells its ages apart by itself
 
 
 def without_comments(text):
@@ -51,7 +52,7 @@ def check(path, text):
 
 def write_header(source, target):
     text = pathlib.Path(source).read_text()
-    if not source.endswith("backend.h"):  # the backends' side of the ABI, which tells its ages apart by itself
+    if not source.endswith(PLUGINS):
         check(source, text)
 
         def grown(match):
@@ -67,7 +68,7 @@ def write_header(source, target):
 def write_structs(target, sources):
     kinds = {"SIZED": [], "FILLED": [], "FIXED": []}
     for source in sources:
-        if source.endswith("backend.h"):
+        if source.endswith(PLUGINS):
             continue
         text = pathlib.Path(source).read_text()
         check(source, text)

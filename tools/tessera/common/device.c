@@ -11,12 +11,11 @@
 
 enum { PATH_ROOM = 4096 };
 
-/* In the build tree the program is BUILD/tools/tessera/tessera and the plugins are in BUILD/backends/NAME. Writes their
- * folders, colon-separated; returns 0 if the program does not run from there. */
-static int build_tree_path(char *path, size_t size)
+/* In the build tree the program is BUILD/tools/tessera/tessera and the plugins are in BUILD/backends/NAME. Writes the
+ * folders of those names, colon-separated; returns 0 if the program does not run from there. */
+static int build_tree_path(const char *const *names, size_t n_names, char *path, size_t size)
 {
   static const char program[] = "/tools/tessera/tessera";
-  static const char *const backends[] = {"cpu", "reference", "vulkan"};
   char self[PATH_ROOM];
   size_t length = path_of_program(self, sizeof self) ? strlen(self) : 0;
   if (length < sizeof program || strcmp(self + length - (sizeof program - 1), program) != 0) {
@@ -24,9 +23,9 @@ static int build_tree_path(char *path, size_t size)
   }
   self[length - (sizeof program - 1)] = '\0';
   size_t used = 0;
-  for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+  for (size_t i = 0; i < n_names; i++) {
     char folder[PATH_ROOM + 32];
-    snprintf(folder, sizeof folder, "%s/backends/%s", self, backends[i]);
+    snprintf(folder, sizeof folder, "%s/backends/%s", self, names[i]);
     if (access(folder, R_OK | X_OK) != 0 || strchr(folder, ':')) {
       continue;
     }
@@ -41,12 +40,21 @@ static int build_tree_path(char *path, size_t size)
 
 int tsr_cli_runtime(tsr_runtime **runtime)
 {
+  static const char *const backends[] = {"cpu", "reference", "vulkan"};
   char path[3 * (PATH_ROOM + 32)];
   tsr_runtime_options options = {TSR_SIZED(tsr_runtime_options)};
-  if (!getenv("TESSERA_BACKEND_PATH") && build_tree_path(path, sizeof path)) {
+  if (!getenv("TESSERA_BACKEND_PATH") && build_tree_path(backends, 3, path, sizeof path)) {
     options.path = path;
   }
   return tsr_cli_fail(tsr_runtime_create(&options, runtime));
+}
+
+int tsr_cli_comm(const char *name, tsr_comm **comm)
+{
+  static const char *const transports[] = {"comm-mpi"};
+  char path[PATH_ROOM + 32];
+  int is_in_build = !getenv("TESSERA_BACKEND_PATH") && build_tree_path(transports, 1, path, sizeof path);
+  return tsr_cli_fail(tsr_comm_open(name, is_in_build ? path : NULL, comm));
 }
 
 int tsr_cli_device(tsr_runtime *runtime, const char *name, tsr_device **device)

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Devices. Functions that return int return one of the exit codes (message.h), after they printed the reason.
+ * Devices, and ranks that have one each. Functions that return int return one of the exit codes (message.h), after they printed the reason.
  */
 #ifndef TESSERA_TOOLS_DEVICE_H
 #define TESSERA_TOOLS_DEVICE_H
 
+#include "tessera/comm.h"
 #include "tessera/runtime.h"
 
 /* The runtime with the backends that were found: those of TESSERA_BACKEND_PATH and of the install directory; a program
  * that runs from its build directory finds those built beside it. */
 int tsr_cli_runtime(tsr_runtime **runtime);
+
+/* Joins the other ranks of the program by a transport, which is looked for where backends are. */
+int tsr_cli_comm(const char *name, tsr_comm **comm);
 
 /* Opens a device by name; NULL: TESSERA_DEVICE, else "auto". */
 int tsr_cli_device(tsr_runtime *runtime, const char *name, tsr_device **device);

@@ -3,10 +3,28 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
+
+static int32_t own_rank;
+
+void tsr_cli_message_rank(int32_t rank)
+{
+  own_rank = rank;
+}
+
+/* 0 if somebody ends this process meanwhile. */
+static int wait_for_lower_ranks(void)
+{
+  static const struct timespec second = {.tv_sec = 1};
+  return own_rank == 0 || nanosleep(&second, NULL) == 0;
+}
 
 static void print_message(const char *prefix, const char *format, va_list arguments)
 {
   fputs(prefix, stderr);
+  if (own_rank > 0) {
+    fprintf(stderr, "rank %d: ", (int)own_rank);
+  }
   vfprintf(stderr, format, arguments);
   fputc('\n', stderr);
 }
@@ -15,7 +33,9 @@ void tsr_cli_error(const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
-  print_message("tessera: ", format, arguments);
+  if (wait_for_lower_ranks()) {
+    print_message("tessera: ", format, arguments);
+  }
   va_end(arguments);
 }
 

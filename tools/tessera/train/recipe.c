@@ -39,6 +39,8 @@ static const tsr_choice positions[] = {
 static const tsr_choice optimizers[] = {{"adam"}, {"adamw"}, {NULL}};
 static const tsr_choice schedules[] = {{"constant"}, {"noam"}, {"linear"}, {"cosine"}, {NULL}};
 static const tsr_choice precisions[] = {{"f32"}, {"f16"}, {"bf16"}, {NULL}};
+static const tsr_choice gradient_precisions[] = {{"f32"}, {"bf16"}, {NULL}};
+static const tsr_choice comms[] = {{""}, {"mpi"}, {"none"}, {NULL}};
 static const tsr_choice recomputes[] = {{"none"}, {"layers"}, {NULL}};
 static const tsr_choice criteria[] = {{""}, {"loss"}, {"bleu"}, {"exact"}, {NULL}};
 
@@ -63,7 +65,10 @@ static const key keys[] = {
     KEY("out", out, "FOLDER", TSR_OPTION_FOLDER, FREE, NULL, .preset = "",
         .help = "folder of the model that is made; checkpoints and logs are in its train/"),
     KEY("device", device, "NAME", TSR_OPTION_DEVICE, FREE, NULL, .preset = "",
-        .help = "where to compute (see `tessera devices`); default: TESSERA_DEVICE, else auto"),
+        .help = "where to compute (see `tessera devices`); default: TESSERA_DEVICE, else auto. Of several names with "
+                "commas between, each rank of a machine takes one"),
+    KEY("comm", comm, "NAME", TSR_OPTION_CHOICE, FREE, NULL, .choices = comms, .preset = "",
+        .help = "how ranks find each other; default: mpi where mpirun or srun started several, else none"),
     KEY("task", task, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = tasks, .preset = "",
         .help = "train on random sequences instead of files"),
     KEY("vocab-size", vocab_size, "N", TSR_OPTION_INTEGER, FIXED, NULL, 4, 1 << 20, .preset = "16",
@@ -109,8 +114,8 @@ static const key keys[] = {
         .help = "share of the probability that is spread over the whole vocabulary"),
     KEY("batch-tokens", batch_tokens, "N", TSR_OPTION_INTEGER, FIXED, "1024", 1, 1 << 24, .preset = "2500",
         .help = "tokens of a batch's larger side, padding included"),
-    KEY("accumulate", accumulate, "N", TSR_OPTION_INTEGER, FIXED, NULL, 1, 65536, .preset = "1",
-        .help = "batches whose gradients make one update"),
+    KEY("accumulate", accumulate, "N", TSR_OPTION_INTEGER, FIXED, NULL, 0, 65536, .preset = "0",
+        .help = "batches whose gradients make one update, on all ranks together; 0: one of each rank"),
     KEY("max-source", max_source, "N", TSR_OPTION_INTEGER, FIXED, "0", 0, 65536, .preset = "128",
         .help = "maximum tokens of a source; pairs with more are left out; 0: what fits"),
     KEY("max-target", max_target, "N", TSR_OPTION_INTEGER, FIXED, "0", 0, 65536, .preset = "128",
@@ -148,6 +153,10 @@ static const key keys[] = {
         .help = "at the end, the mean of the last N saved states competes, too"),
     KEY("precision", precision, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = precisions, .preset = "f32",
         .help = "type in which products read the matrices"),
+    KEY("gradient-precision", gradient_precision, "NAME", TSR_OPTION_CHOICE, FIXED, NULL,
+        .choices = gradient_precisions, .preset = "f32",
+        .help = "type to which the gradients of each batch are rounded before they are added; bf16: half as much goes "
+                "from rank to rank"),
     KEY("loss-scale", loss_scale, "X", TSR_OPTION_NUMBER, FIXED, NULL, 1, 1e38, .preset = "65536",
         .help = "of f16: the first scale; it is halved when gradients overflow, and grows again"),
     KEY("recompute", recompute, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = recomputes, .preset = "none",

@@ -43,6 +43,7 @@ typedef struct recipe {
   int32_t bleu_beam, bleu_sentences;
   char *save_precision;
   int32_t save_beam;
+  char *comm, *gradient_precision;
 } recipe;
 
 /* What somebody said about a key. */

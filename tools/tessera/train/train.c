@@ -192,11 +192,15 @@ static int32_t is_stopping(void *user)
   return interrupted != 0;
 }
 
-static void watch_signals(void)
+/* mpirun hands SIGUSR1 on to its ranks, and kills them at SIGTERM. */
+static void watch_signals(int is_rank)
 {
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND}; /* a second one ends it at once */
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+  if (is_rank) {
+    sigaction(SIGUSR1, &action, NULL);
+  }
   signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
 }
 
@@ -270,12 +274,15 @@ static int train(session *s)
   if (code != TSR_EXIT_OK) {
     return code;
   }
-  watch_signals();
+  watch_signals(s->training.comm != NULL);
   tsr_training_run_result result;
   progress_line_start(&s->line);
   tsr_status status = tsr_training_run(s->training.model, s->training.device, NULL, &options, &result);
   progress_line_clear(&s->line);
-  return status == TSR_OK ? print_result(s, &result) : tsr_cli_fail(status);
+  if (status != TSR_OK) {
+    return tsr_cli_fail(status);
+  }
+  return tsr_comm_rank(s->training.comm) == 0 ? print_result(s, &result) : TSR_EXIT_OK;
 }
 
 static int run(void *opaque)
@@ -294,6 +301,9 @@ static int run(void *opaque)
   }
   if (code == TSR_EXIT_OK) {
     code = s->dry_run ? training_print(&s->training, &s->recipe, s->json) : train(s);
+  }
+  if (code != TSR_EXIT_OK) {
+    tsr_comm_abort(s->training.comm, code);
   }
   return code;
 }

@@ -12,6 +12,7 @@
 typedef struct training {
   tsr_tokenizer *tokenizer; /* NULL with a task */
   const char *tokenizer_folder;
+  tsr_comm *comm; /* NULL: this process is alone */
   tsr_model *model;
   tsr_runtime *runtime;
   tsr_device *device; /* NULL in a dry run */
@@ -20,7 +21,7 @@ typedef struct training {
   tsr_training_options step;
 } training;
 
-/* Opens what the recipe names. said: which keys somebody wrote. What a model to train on has is written to the
+/* Joins the other ranks, if there are any, and opens what the recipe names. said: which keys somebody wrote. What a model to train on has is written to the
  * recipe. */
 int training_open(training *t, recipe *r, const recipe_assignments *said, int dry_run);
 void training_finish(training *t);

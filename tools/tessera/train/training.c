@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "tessera/training_run.h"
-#include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
+#include "tools/tessera/train/ranks.h"
 #include "tools/tessera/train/train.h"
 
 static int is_empty(const char *text)
@@ -241,7 +241,10 @@ static int open_task(training *t, const recipe *r)
 
 int training_open(training *t, recipe *r, const recipe_assignments *said, int dry_run)
 {
-  int code;
+  int code = dry_run ? TSR_EXIT_OK : ranks_join(r, &t->comm);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
   if (!is_empty(r->task)) {
     code = open_task(t, r);
   } else {
@@ -255,10 +258,10 @@ int training_open(training *t, recipe *r, const recipe_assignments *said, int dr
     code = check_widths(t, r);
   }
   if (code == TSR_EXIT_OK && !dry_run) {
-    code = tsr_cli_runtime(&t->runtime);
+    code = ranks_runtime(t->comm, &t->runtime);
   }
   if (code == TSR_EXIT_OK && !dry_run) {
-    code = tsr_cli_device(t->runtime, text_or_null(r->device), &t->device);
+    code = ranks_device(t->comm, t->runtime, r->device, &t->device);
   }
   return code;
 }
@@ -269,6 +272,7 @@ void training_finish(training *t)
   tsr_runtime_destroy(t->runtime);
   tsr_model_close(t->model);
   tsr_tokenizer_close(t->tokenizer);
+  tsr_comm_close(t->comm);
 }
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
@@ -364,7 +368,9 @@ int training_options(training *t, const recipe *r, tsr_training_run_options *o)
       .beam = r->bleu_beam,
       .sentences = r->bleu_sentences,
       .storage = dtype_of(r->save_precision),
-      .saved_beam = r->save_beam};
+      .saved_beam = r->save_beam,
+      .comm = t->comm,
+      .gradients = dtype_of(r->gradient_precision)};
   if (o->schedule.peak <= 0.0) {
     o->schedule.peak = tsr_schedule_paper_peak(1.0, config->d_model, r->warmup);
   }

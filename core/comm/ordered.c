@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/comm/ordered.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/status.h"
+#include "core/comm/parts.h"
+
+enum { USUAL_AT_ONCE = 1 << 22 };
+
+/* ---- shares ------------------------------------------------------------------------------------------------------ */
+
+int64_t tsr_ordered_sum_first(const tsr_ordered_sum *sum, int32_t piece)
+{
+  return piece * sum->at_once;
+}
+
+int64_t tsr_ordered_sum_count(const tsr_ordered_sum *sum, int32_t piece)
+{
+  const int64_t left = sum->n - tsr_ordered_sum_first(sum, piece);
+  return left < sum->at_once ? left : sum->at_once;
+}
+
+/* Where the share of a rank begins in a piece of n elements; that of rank `size`: n. */
+static int64_t share_at(const tsr_ordered_sum *sum, int64_t n, int32_t rank)
+{
+  return n * rank / tsr_comm_size(sum->comm);
+}
+
+static int64_t share_of(const tsr_ordered_sum *sum, int64_t n, int32_t rank)
+{
+  return share_at(sum, n, rank + 1) - share_at(sum, n, rank);
+}
+
+/* This rank's running sum of a piece. Every piece but the last has the same share. */
+static float *running_of(const tsr_ordered_sum *sum, int32_t piece)
+{
+  return sum->running + piece * share_of(sum, sum->at_once, tsr_comm_rank(sum->comm));
+}
+
+tsr_status tsr_ordered_sum_open(tsr_ordered_sum *sum, tsr_comm *comm, tsr_dtype dtype, int64_t n, int64_t at_once)
+{
+  const int64_t most = at_once > 0 ? at_once : USUAL_AT_ONCE, size = tsr_comm_size(comm);
+  *sum = (tsr_ordered_sum){.comm = comm, .dtype = dtype, .n = n, .at_once = most};
+  sum->n_pieces = (int32_t)((n + most - 1) / most);
+  const int64_t share = share_of(sum, most, tsr_comm_rank(comm));
+  const size_t running = (size_t)(sum->n_pieces * share + 1) * sizeof(float);
+  const size_t room = (size_t)(most + size) * sizeof(float);
+  sum->running = malloc(running);
+  sum->values = malloc(room);
+  sum->sent = malloc(room);
+  /* Every rank but the last may have a share that is smaller by one element than this one's. */
+  sum->received = malloc((size_t)(size * (share + 1)) * sizeof(float) + room);
+  sum->sizes = calloc(2 * (size_t)size, sizeof *sum->sizes);
+  return sum->running && sum->values && sum->sent && sum->received && sum->sizes ? TSR_OK
+                                                                                 : tsr_fail_memory(running + 4 * room);
+}
+
+void tsr_ordered_sum_finish(tsr_ordered_sum *sum)
+{
+  free(sum->running);
+  free(sum->values);
+  free(sum->sent);
+  free(sum->received);
+  free(sum->sizes);
+  *sum = (tsr_ordered_sum){0};
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
+
+static tsr_status exchange(tsr_ordered_sum *sum, int64_t n, int32_t n_arrays)
+{
+  tsr_comm *comm = sum->comm;
+  const int64_t element = (int64_t)tsr_dtype_size(sum->dtype);
+  const int32_t rank = tsr_comm_rank(comm), size = tsr_comm_size(comm);
+  if (rank < n_arrays) {
+    TSR_TRY(tsr_convert(TSR_F32, sum->values, sum->dtype, sum->sent, n));
+  }
+  if (!comm) {
+    memcpy(sum->received, sum->sent, (size_t)(n * element));
+    return TSR_OK;
+  }
+  int64_t *of_sent = sum->sizes, *of_received = sum->sizes + size;
+  for (int32_t i = 0; i < size; i++) {
+    of_sent[i] = rank < n_arrays ? share_of(sum, n, i) * element : 0;
+    of_received[i] = i < n_arrays ? share_of(sum, n, rank) * element : 0;
+  }
+  return tsr_comm_check(comm, "exchange",
+                        comm->transport->exchange(comm->context, sum->sent, of_sent, sum->received, of_received));
+}
+
+tsr_status tsr_ordered_sum_add(tsr_ordered_sum *sum, int32_t piece, int32_t n_arrays, int32_t is_first)
+{
+  const int64_t n = tsr_ordered_sum_count(sum, piece), share = share_of(sum, n, tsr_comm_rank(sum->comm));
+  const char *received = sum->received;
+  float *running = running_of(sum, piece);
+  TSR_TRY(exchange(sum, n, n_arrays));
+  for (int32_t i = 0; i < n_arrays; i++) {
+    const void *array = received + i * share * (int64_t)tsr_dtype_size(sum->dtype);
+    if (is_first && i == 0) {
+      TSR_TRY(tsr_convert(sum->dtype, array, TSR_F32, running, share));
+      continue;
+    }
+    TSR_TRY(tsr_convert(sum->dtype, array, TSR_F32, sum->values, share));
+    for (int64_t e = 0; e < share; e++) {
+      running[e] += sum->values[e];
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_ordered_sum_collect(tsr_ordered_sum *sum, int32_t piece)
+{
+  tsr_comm *comm = sum->comm;
+  const int64_t element = (int64_t)tsr_dtype_size(sum->dtype), n = tsr_ordered_sum_count(sum, piece);
+  const int64_t share = share_of(sum, n, tsr_comm_rank(comm));
+  TSR_TRY(tsr_convert(TSR_F32, running_of(sum, piece), sum->dtype, sum->sent, share));
+  if (!comm) {
+    return tsr_convert(sum->dtype, sum->sent, TSR_F32, sum->values, n);
+  }
+  for (int32_t i = 0; i < comm->place.size; i++) {
+    sum->sizes[i] = share_of(sum, n, i) * element;
+  }
+  TSR_TRY(tsr_comm_check(comm, "gather", comm->transport->gather(comm->context, sum->sent, sum->received, sum->sizes)));
+  return tsr_convert(sum->dtype, sum->received, TSR_F32, sum->values, n);
+}
+
+tsr_status tsr_comm_allreduce(tsr_comm *comm, float *values, int64_t n)
+{
+  if (n < 0 || (n > 0 && !values)) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_comm_allreduce: %lld values at %s", (long long)n,
+                    values ? "an address" : "NULL");
+  }
+  if (!comm || n == 0) {
+    return TSR_OK;
+  }
+  tsr_ordered_sum sum;
+  tsr_status status = tsr_ordered_sum_open(&sum, comm, TSR_F32, n, n < USUAL_AT_ONCE ? n : USUAL_AT_ONCE);
+  for (int32_t i = 0; i < sum.n_pieces && status == TSR_OK; i++) {
+    float *piece = values + tsr_ordered_sum_first(&sum, i);
+    const size_t bytes = (size_t)tsr_ordered_sum_count(&sum, i) * sizeof *piece;
+    memcpy(sum.values, piece, bytes);
+    status = tsr_ordered_sum_add(&sum, i, comm->place.size, 1);
+    if (status == TSR_OK) {
+      status = tsr_ordered_sum_collect(&sum, i);
+    }
+    if (status == TSR_OK) {
+      memcpy(piece, sum.values, bytes);
+    }
+  }
+  tsr_ordered_sum_finish(&sum);
+  return status;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a run does that several ranks share: an update whose gradients leave the device, and what the ranks have to
+ * agree on. Alone, a run does the same with nobody else where its gradients are rounded.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "core/base/status.h"
+#include "core/train/data.h"
+#include "core/train/run_parts.h"
+#include "core/train/trainer.h"
+
+/* Another rank has found an error, tells it and ends all. */
+static tsr_status wait_for_end(const tsr_run *run, int32_t other)
+{
+  TSR_TRY(tsr_comm_barrier(run->options->comm));
+  return tsr_fail(TSR_ERR_CANCELLED, "rank %d ended the training", (int)other);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* What has to be the same on all ranks, or they would wait for each other in vain. */
+typedef struct settings {
+  int64_t elements, accumulate, steps, epochs, save_every, log_every, averages;
+  uint64_t seed;
+} settings;
+
+static tsr_status compare_settings(const tsr_run *run)
+{
+  const tsr_training_run_options *o = run->options;
+  const settings mine = {.elements = tsr_trainer_sum_count(run->trainer),
+                         .accumulate = run->accumulate,
+                         .steps = o->steps,
+                         .epochs = o->data->epochs,
+                         .save_every = run->save_every,
+                         .log_every = run->log_every,
+                         .averages = o->training->average,
+                         .seed = o->seed};
+  settings first = mine;
+  TSR_TRY(tsr_comm_broadcast(o->comm, &first, sizeof first, 0));
+  if (memcmp(&first, &mine, sizeof mine) != 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "rank %d trains with other settings, or another model, than rank 0: all ranks "
+                    "need the same recipe",
+                    (int)run->rank);
+  }
+  return TSR_OK;
+}
+
+/* One kind of what the trainers keep becomes that of rank 0. */
+static tsr_status share_kind(tsr_run *run, int32_t what)
+{
+  for (int32_t i = 0; i < run->n; i++) {
+    float *values = run->weights + run->offset[i];
+    const int64_t n = run->offset[i + 1] - run->offset[i];
+    if (run->rank == 0) {
+      TSR_TRY(tsr_trainer_read(run->trainer, what, i, values, n));
+    }
+    TSR_TRY(tsr_comm_broadcast(run->options->comm, values, n * (int64_t)sizeof *values, 0));
+    if (run->rank != 0) {
+      TSR_TRY(tsr_trainer_write(run->trainer, what, i, values, n));
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_run_share_state(tsr_run *run, int32_t *found)
+{
+  tsr_comm *comm = run->options->comm;
+  if (tsr_comm_size(comm) == 1) {
+    return TSR_OK;
+  }
+  TSR_TRY(compare_settings(run));
+  TSR_TRY(tsr_comm_broadcast(comm, found, sizeof *found, 0));
+  TSR_TRY(tsr_comm_broadcast(comm, &run->progress, sizeof run->progress, 0));
+  for (int32_t what = 0; what < TSR_TRAINED_COUNT; what++) {
+    const int is_moment = what == TSR_TRAINED_M || what == TSR_TRAINED_V;
+    const int is_kept = what != TSR_TRAINED_AVERAGE || run->options->training->average;
+    if (is_kept && (*found || !is_moment)) {
+      TSR_TRY(share_kind(run, what));
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_run_open_ranks(tsr_run *run)
+{
+  const tsr_training_run_options *o = run->options;
+  run->is_shared = tsr_comm_size(o->comm) > 1 || o->gradients == TSR_BF16;
+  if (!run->is_shared) {
+    return TSR_OK;
+  }
+  const tsr_dtype dtype = o->gradients ? o->gradients : TSR_F32;
+  return tsr_ordered_sum_open(&run->sum, o->comm, dtype, tsr_trainer_sum_count(run->trainer), 0);
+}
+
+void tsr_run_finish_ranks(tsr_run *run)
+{
+  tsr_ordered_sum_finish(&run->sum);
+}
+
+/* ---- an update --------------------------------------------------------------------------------------------------- */
+
+/* What a rank tells of its batch in a round. */
+typedef struct batch_report {
+  double loss;
+  int64_t tokens, epoch;
+  int32_t is_finite, is_over; /* is_over: 1: there is no such batch */
+} batch_report;
+
+/* An update under way. */
+typedef struct sharing {
+  tsr_step_control *control;
+  tsr_run_made *made;
+  tsr_examples examples; /* of this rank's batch, likewise the next two */
+  const tsr_training_batch *batch;
+  tsr_step_result result;
+  int32_t behind; /* batches of other ranks between this rank's place in the stream and the round's end */
+} sharing;
+
+/* The message of a batch that is not finite, from the rank that has the batch. */
+static tsr_status fail_at(tsr_run *run, const sharing *s, int32_t rank)
+{
+  return rank == run->rank ? tsr_run_fail_at_fault(run, &s->examples, s->batch, s->control, &s->result)
+                           : wait_for_end(run, rank);
+}
+
+/* This rank's batch of a round: the gradients are in the trainer's sums then. */
+static tsr_status compute_batch(tsr_run *run, sharing *s, batch_report *report)
+{
+  TSR_TRY(tsr_training_data_next(run->data, &s->batch));
+  if (!s->batch) {
+    report->is_over = 1;
+    return TSR_OK;
+  }
+  s->examples = tsr_run_examples(s->batch);
+  s->control->seed = tsr_run_dropout_seed(run, s->batch);
+  TSR_TRY(tsr_trainer_differentiate(run->trainer, &s->examples, s->control, &s->result));
+  *report = (batch_report){
+      .loss = s->result.loss, .tokens = s->result.tokens, .epoch = s->batch->epoch, .is_finite = s->result.is_finite};
+  return TSR_OK;
+}
+
+/* Takes what the ranks tell, in the order of their batches. */
+static tsr_status take_reports(tsr_run *run, const sharing *s, const batch_report *reports, int32_t n_batches)
+{
+  for (int32_t i = 0; i < n_batches; i++) {
+    if (reports[i].is_over) {
+      s->made->is_over = 1;
+      return TSR_OK;
+    }
+    if (!reports[i].is_finite) {
+      return fail_at(run, s, i);
+    }
+    s->made->loss += reports[i].loss;
+    s->made->tokens += reports[i].tokens;
+    s->made->epoch = reports[i].epoch;
+  }
+  return TSR_OK;
+}
+
+static tsr_status add_gradients(tsr_run *run, int32_t n_batches, int32_t is_first)
+{
+  tsr_ordered_sum *sum = &run->sum;
+  for (int32_t i = 0; i < sum->n_pieces; i++) {
+    if (run->rank < n_batches) {
+      TSR_TRY(tsr_trainer_sum_read(run->trainer, tsr_ordered_sum_first(sum, i), tsr_ordered_sum_count(sum, i),
+                                   sum->values));
+    }
+    TSR_TRY(tsr_ordered_sum_add(sum, i, n_batches, is_first));
+  }
+  return TSR_OK;
+}
+
+/* One batch of each rank, or of the first n_batches ranks. */
+static tsr_status compute_round(tsr_run *run, sharing *s, int32_t n_batches, int32_t is_first)
+{
+  const int32_t size = tsr_comm_size(run->options->comm), has_batch = run->rank < n_batches;
+  batch_report mine = {.is_finite = 1}, *reports = calloc((size_t)size, sizeof *reports);
+  if (!reports) {
+    return tsr_fail_memory((size_t)size * sizeof *reports);
+  }
+  tsr_status status = tsr_training_data_skip(run->data, s->behind + (has_batch ? run->rank : n_batches), &mine.is_over);
+  s->behind = has_batch ? n_batches - 1 - run->rank : 0;
+  if (status == TSR_OK && has_batch && !mine.is_over) {
+    status = compute_batch(run, s, &mine);
+  }
+  if (status == TSR_OK) {
+    status = tsr_comm_gather(run->options->comm, &mine, sizeof mine, reports);
+  }
+  if (status == TSR_OK) {
+    status = take_reports(run, s, reports, n_batches);
+  }
+  if (status == TSR_OK && !s->made->is_over) {
+    status = add_gradients(run, n_batches, is_first);
+  }
+  free(reports);
+  return status;
+}
+
+/* The update with the gradients of all rounds. */
+static tsr_status apply(tsr_run *run, sharing *s)
+{
+  tsr_ordered_sum *sum = &run->sum;
+  tsr_step_result result;
+  for (int32_t i = 0; i < sum->n_pieces; i++) {
+    TSR_TRY(tsr_ordered_sum_collect(sum, i));
+    TSR_TRY(
+        tsr_trainer_sum_write(run->trainer, tsr_ordered_sum_first(sum, i), tsr_ordered_sum_count(sum, i), sum->values));
+  }
+  TSR_TRY(tsr_trainer_apply(run->trainer, s->control, s->made->loss, s->made->tokens, &result));
+  s->made->gradient_norm = result.gradient_norm;
+  s->made->is_finite = result.is_finite;
+  if (!result.is_finite && !tsr_run_can_skip(run, &result)) {
+    return fail_at(run, s, (run->accumulate - 1) % tsr_comm_size(run->options->comm));
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_run_compute_shared(tsr_run *run, tsr_step_control *control, tsr_run_made *made)
+{
+  const int32_t size = tsr_comm_size(run->options->comm);
+  sharing s = {.control = control, .made = made};
+  for (int32_t first = 0; first < run->accumulate; first += size) {
+    const int32_t left = run->accumulate - first;
+    TSR_TRY(compute_round(run, &s, left < size ? left : size, first == 0));
+    if (made->is_over) {
+      return TSR_OK;
+    }
+  }
+  TSR_TRY(apply(run, &s));
+  int32_t is_over;
+  return tsr_training_data_skip(run->data, s.behind, &is_over);
+}
+
+tsr_status tsr_run_share_layers(tsr_run *run)
+{
+  const int32_t size = tsr_comm_size(run->options->comm);
+  const int64_t bytes = tsr_trainer_layer_count(run->trainer) * (int64_t)sizeof(tsr_layer_statistics);
+  return tsr_comm_broadcast(run->options->comm, tsr_trainer_layers(run->trainer), bytes, (run->accumulate - 1) % size);
+}
+
+/* ---- what the ranks agree on ------------------------------------------------------------------------------------- */
+
+tsr_status tsr_run_agree(tsr_run *run, tsr_run_plan *plan)
+{
+  tsr_comm *comm = run->options->comm;
+  const int32_t size = tsr_comm_size(comm);
+  const int32_t is_stopping = plan->reason == TSR_TRAINING_END_STOPPED;
+  if (size == 1) {
+    return TSR_OK;
+  }
+  tsr_run_plan *plans = calloc((size_t)size, sizeof *plans);
+  if (!plans) {
+    return tsr_fail_memory((size_t)size * sizeof *plans);
+  }
+  plan->is_stopping = is_stopping;
+  tsr_status status = tsr_comm_gather(comm, plan, sizeof *plan, plans);
+  if (status == TSR_OK) {
+    *plan = plans[0];
+  }
+  for (int32_t i = 0; i < size && status == TSR_OK && plan->reason == 0; i++) {
+    plan->reason = plans[i].is_stopping ? TSR_TRAINING_END_STOPPED : 0;
+  }
+  free(plans);
+  return status;
+}
+
+static tsr_status checksum_parameters(tsr_run *run, uint64_t *checksum)
+{
+  uLong sum = 0;
+  for (int32_t i = 0; i < run->n; i++) {
+    float *values = run->weights + run->offset[i];
+    const int64_t n = run->offset[i + 1] - run->offset[i];
+    TSR_TRY(tsr_trainer_read(run->trainer, TSR_TRAINED_PARAMETER, i, values, n));
+    sum = crc32_z(sum, (const unsigned char *)values, (size_t)n * sizeof *values);
+  }
+  *checksum = sum;
+  return TSR_OK;
+}
+
+tsr_status tsr_run_compare_parameters(tsr_run *run)
+{
+  tsr_comm *comm = run->options->comm;
+  const int32_t size = tsr_comm_size(comm);
+  if (size == 1) {
+    return TSR_OK;
+  }
+  uint64_t mine = 0, *all = calloc((size_t)size, sizeof *all);
+  if (!all) {
+    return tsr_fail_memory((size_t)size * sizeof *all);
+  }
+  tsr_status status = checksum_parameters(run, &mine);
+  if (status == TSR_OK) {
+    status = tsr_comm_gather(comm, &mine, sizeof mine, all);
+  }
+  for (int32_t i = 1; i < size && status == TSR_OK; i++) {
+    if (all[i] != all[0]) {
+      status = i == run->rank
+                   ? tsr_fail(TSR_ERR_UNSUPPORTED,
+                              "step %lld: the parameters of rank %d (on %s) are no longer those of rank 0: the ranks' "
+                              "devices compute differently; they have to be of one kind, with one driver",
+                              (long long)run->progress.step, (int)i, tsr_device_name(run->device))
+                   : wait_for_end(run, i);
+    }
+  }
+  free(all);
+  return status;
+}

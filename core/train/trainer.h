@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a run with several ranks asks of its trainer: the gradients of one batch, their sums in and out, and the update
+ * that the sums give.
+ */
+#ifndef TESSERA_CORE_TRAIN_TRAINER_H
+#define TESSERA_CORE_TRAIN_TRAINER_H
+
+#include "tessera/train.h"
+
+/* Forward and backward of one batch, whose gradients become the sums. *result as after tsr_trainer_step. */
+tsr_status tsr_trainer_differentiate(tsr_trainer *trainer, const tsr_examples *examples,
+                                     const tsr_step_control *control, tsr_step_result *result) TSR_MUST_CHECK;
+
+/* The update with the sums, of batches with so many tokens and that loss, all together: what the last tsr_trainer_step
+ * of an update does, bit for bit. *result has the loss and the tokens of all. */
+tsr_status tsr_trainer_apply(tsr_trainer *trainer, const tsr_step_control *control, double loss, int64_t tokens,
+                             tsr_step_result *result) TSR_MUST_CHECK;
+
+/* The sums of all parameters as one array, with gaps between them that count for nothing: its elements, and copies out
+ * and in. first + n is at most their number. Errors: the device's. */
+int64_t tsr_trainer_sum_count(const tsr_trainer *trainer);
+tsr_status tsr_trainer_sum_read(tsr_trainer *trainer, int64_t first, int64_t n, float *values) TSR_MUST_CHECK;
+tsr_status tsr_trainer_sum_write(tsr_trainer *trainer, int64_t first, int64_t n, const float *values) TSR_MUST_CHECK;
+
+/* The statistics of the layers [tsr_trainer_layer_count], to be sent or replaced. */
+tsr_layer_statistics *tsr_trainer_layers(tsr_trainer *trainer);
+
+#endif
