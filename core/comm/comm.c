@@ -69,9 +69,8 @@ tsr_status tsr_comm_check(const tsr_comm *comm, const char *what, int32_t result
     return TSR_OK;
   }
   const char *message = comm->transport->message(comm->context);
-  return tsr_fail(result > TSR_OK && result <= TSR_ERR_INTERNAL ? result : TSR_ERR_PLUGIN, "%s, rank %d of %d: %s: %s",
-                  comm->transport->name, (int)comm->place.rank, (int)comm->place.size, what,
-                  message ? message : "no reason given");
+  return tsr_fail(result > TSR_OK && result <= TSR_ERR_INTERNAL ? result : TSR_ERR_PLUGIN, "%s: %s: %s",
+                  comm->transport->name, what, message ? message : "no reason given");
 }
 
 static tsr_status check_place(const tsr_comm_place *p)

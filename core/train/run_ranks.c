@@ -41,10 +41,8 @@ static tsr_status compare_settings(const tsr_run *run)
   settings first = mine;
   TSR_TRY(tsr_comm_broadcast(o->comm, &first, sizeof first, 0));
   if (memcmp(&first, &mine, sizeof mine) != 0) {
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "rank %d trains with other settings, or another model, than rank 0: all ranks "
-                    "need the same recipe",
-                    (int)run->rank);
+    return tsr_fail(TSR_ERR_ARGUMENT, "this rank trains with other settings, or another model, than rank 0: all ranks "
+                                      "need the same recipe");
   }
   return TSR_OK;
 }
@@ -300,9 +298,9 @@ tsr_status tsr_run_compare_parameters(tsr_run *run)
     if (all[i] != all[0]) {
       status = i == run->rank
                    ? tsr_fail(TSR_ERR_UNSUPPORTED,
-                              "step %lld: the parameters of rank %d (on %s) are no longer those of rank 0: the ranks' "
-                              "devices compute differently; they have to be of one kind, with one driver",
-                              (long long)run->progress.step, (int)i, tsr_device_name(run->device))
+                              "step %lld: the parameters of this rank, on %s, are no longer those of rank 0: the "
+                              "ranks' devices compute differently; they have to be of one kind, with one driver",
+                              (long long)run->progress.step, tsr_device_name(run->device))
                    : wait_for_end(run, i);
     }
   }
