@@ -93,6 +93,9 @@ int tsr_cli_fail_input(tsr_status status)
 int tsr_cli_usage(const char *command, const char *format, ...)
 {
   va_list arguments;
+  if (!wait_for_lower_ranks()) {
+    return TSR_EXIT_USAGE;
+  }
   va_start(arguments, format);
   if (command) {
     fprintf(stderr, "tessera: %s: ", command);

@@ -8,17 +8,39 @@
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
 
-/* What launchers set in the environment of the ranks that they start: a number of ranks, or a rank. */
+/* What launchers set in the environment of the ranks that they start. */
+static const struct {
+  const char *rank, *size; /* size NULL: it does not tell */
+} launchers[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"PMIX_RANK", NULL}};
+
+enum { N_LAUNCHERS = sizeof launchers / sizeof launchers[0] };
+
+/* The number in a variable of the environment; -1: there is none. */
+static long number_in(const char *variable)
+{
+  const char *text = variable ? getenv(variable) : NULL;
+  return text ? strtol(text, NULL, 10) : -1;
+}
+
 static int is_one_of_several(void)
 {
-  static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-    const char *size = getenv(sizes[i]);
-    if (size) {
-      return strtol(size, NULL, 10) > 1;
+  for (int i = 0; i < N_LAUNCHERS; i++) {
+    if (number_in(launchers[i].rank) >= 0) {
+      return number_in(launchers[i].size) != 1;
     }
   }
-  return getenv("PMIX_RANK") != NULL;
+  return 0;
+}
+
+void ranks_begin(void)
+{
+  for (int i = 0; i < N_LAUNCHERS; i++) {
+    const long rank = number_in(launchers[i].rank);
+    if (rank >= 0) {
+      tsr_cli_message_rank((int32_t)rank);
+      return;
+    }
+  }
 }
 
 int ranks_join(recipe *r, tsr_comm **comm)

@@ -9,6 +9,9 @@
 #include "tessera/runtime.h"
 #include "tools/tessera/train/recipe.h"
 
+/* To be called before the first message: that of one rank is enough where all have the same error. */
+void ranks_begin(void);
+
 /* Joins the other ranks, if mpirun or srun started several, or the recipe says so; *comm is NULL without. The number
  * of batches of an update, where nothing is said, becomes that of the ranks. */
 int ranks_join(recipe *r, tsr_comm **comm);

@@ -16,6 +16,7 @@
 #include "tools/tessera/common/path.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/options.h"
+#include "tools/tessera/train/ranks.h"
 #include "tools/tessera/train/recipe.h"
 #include "tools/tessera/train/train.h"
 
@@ -289,6 +290,7 @@ static int run(void *opaque)
 {
   static const char me[] = "train";
   session *s = opaque;
+  ranks_begin();
   int code = join_said(s);
   if (code == TSR_EXIT_OK) {
     code = read_recipe(me, s);
@@ -338,14 +340,17 @@ const tsr_command tsr_command_train = {
     .summary = "train a model from sentence pairs, or on a toy task",
     .usage = "[--config FILE] --out FOLDER [OPTION]...\n"
              "--resume --out FOLDER [OPTION]...",
-    .intro = "Trains a model from sentence pairs, or on a toy task. FOLDER becomes the model's folder; checkpoints, "
-             "logs and the recipe are in FOLDER/train. SIGINT saves and stops, and --resume goes on from there. After "
-             "a crash, --resume goes on from the last checkpoint.",
+    .intro =
+        "Trains a model from sentence pairs, or on a toy task. FOLDER becomes the model's folder; checkpoints, "
+        "logs and the recipe are in FOLDER/train. SIGINT saves and stops, and --resume goes on from there. After "
+        "a crash, --resume goes on from the last checkpoint. Started by mpirun or srun, several processes share the "
+        "batches of each update, each on its device.",
     .options = &options,
     .examples = "tessera vocab --source train.en --target train.fr --out vocab --size 5000\n"
                 "tessera train --source train.en --target train.fr --vocab vocab --valid-source valid.en \\\n"
                 "  --valid-target valid.fr --minutes 60 --out model\n"
-                "tessera train --task reverse --steps 2000 --until 0.99 --out reverse",
+                "tessera train --task reverse --steps 2000 --until 0.99 --out reverse\n"
+                "mpirun -n 4 tessera train --config recipe.yaml --out model",
     .session_size = sizeof(session),
     .run = run,
     .finish = finish,
