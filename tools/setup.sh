@@ -17,7 +17,7 @@ packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejav
   python3-cffi python3-numpy python3-pytest python3-mesonpy python3-pip python3-tqdm mypy'
 packages_extra='clang llvm lld libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev clang-format clang-tidy
   haproxy chromium-headless-shell|chromium npm|nodejs man-db zsh fish mkdocs doxygen reuse
-  slurm-wlm munge'
+  slurm-wlm munge libopenmpi-dev openmpi-bin'
 
 oldest_meson=1.0.1
 # Of clang-format and clang-tidy: Debian 12's.

@@ -40,6 +40,9 @@ class Recipe:
     device: Optional[str] = None
     """Where to compute (see ``devices()``); default: TESSERA_DEVICE, else auto."""
 
+    comm: Optional[str] = None
+    """How ranks find each other: a matter of ``mpirun tessera train``; here every training is alone."""
+
     task: Optional[str] = None
     """Train on random sequences instead of files."""
 
@@ -111,7 +114,7 @@ class Recipe:
     """Tokens of a batch's larger side, padding included."""
 
     accumulate: Optional[int] = None
-    """Batches whose gradients make one update."""
+    """Batches whose gradients make one update, on all ranks together; 0: one of each rank, here 1."""
 
     max_source: Optional[int] = None
     """Maximum tokens of a source; pairs with more are left out; 0: what fits."""
@@ -170,6 +173,9 @@ class Recipe:
 
     precision: Optional[str] = None
     """Type in which products read the matrices."""
+
+    gradient_precision: Optional[str] = None
+    """Type to which the gradients of each batch are rounded before they are added."""
 
     loss_scale: Optional[float] = None
     """Of f16: the first scale; it is halved when gradients overflow, and grows again."""
@@ -295,6 +301,7 @@ _KEYS: List[_Key] = [
     _Key("vocab", "text", "", None, None, "fixed"),
     _Key("out", "text", "", None, None, "free"),
     _Key("device", "text", "", None, None, "free"),
+    _Key("comm", "choice", "", None, ("", "mpi", "none"), "free"),
     _Key("task", "choice", "", None, ("", "copy", "reverse", "sort"), "fixed"),
     _Key("vocab_size", "int", 16, None, (4, 1048576), "fixed"),
     _Key("min_length", "int", 1, None, (1, 65536), "fixed"),
@@ -332,7 +339,7 @@ _KEYS: List[_Key] = [
     _Key("activation_dropout", "float", 0.0, None, (0.0, 0.99), "fixed"),
     _Key("label_smoothing", "float", 0.1, 0.0, (0.0, 0.99), "fixed"),
     _Key("batch_tokens", "int", 2500, 1024, (1, 16777216), "fixed"),
-    _Key("accumulate", "int", 1, None, (1, 65536), "fixed"),
+    _Key("accumulate", "int", 0, None, (0, 65536), "fixed"),
     _Key("max_source", "int", 128, 0, (0, 65536), "fixed"),
     _Key("max_target", "int", 128, 0, (0, 65536), "fixed"),
     _Key("max_ratio", "float", 0.0, None, (0.0, 1000000.0), "fixed"),
@@ -352,6 +359,7 @@ _KEYS: List[_Key] = [
     _Key("average", "float", 0.0, 0.99, (0.0, 0.9999999), "fixed"),
     _Key("average_last", "int", 0, None, (0, 1000), "free"),
     _Key("precision", "choice", "f32", None, ("f32", "f16", "bf16"), "fixed"),
+    _Key("gradient_precision", "choice", "f32", None, ("f32", "bf16"), "fixed"),
     _Key("loss_scale", "float", 65536.0, None, (1.0, 1e+38), "fixed"),
     _Key("recompute", "choice", "none", None, ("none", "layers"), "fixed"),
     _Key("steps", "int", 0, None, (0, 1000000000), "total"),

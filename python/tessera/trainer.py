@@ -118,6 +118,10 @@ class Trainer:
         base = recipe if isinstance(recipe, Recipe) else Recipe() if recipe is None else Recipe.read(recipe)
         self.recipe = dataclasses.replace(base, **changes)
         self.recipe.check()
+        if self.recipe.value("comm") == "mpi":
+            raise InvalidArgumentError("comm 'mpi': trainings of several ranks are those of `mpirun tessera train`")
+        if self.recipe.value("accumulate") == 0:  # a batch of each rank, of which there is one
+            self.recipe = dataclasses.replace(self.recipe, accumulate=1)
         self._check()
 
     @staticmethod
@@ -430,6 +434,7 @@ class _Run:
         options.criterion = _CRITERIA[value("criterion")]
         options.average_decay = value("average")
         options.beam, options.sentences = value("bleu_beam"), value("bleu_sentences")
+        options.gradients = _DTYPES[value("gradient_precision")]
         options.storage, options.saved_beam = _DTYPES[value("save_precision")], value("save_beam")
         for name in (
             "seed",
