@@ -114,7 +114,46 @@ static int32_t begin_mpi(mpi_context *self)
   return TSR_OK;
 }
 
-/* The share of the processors that this rank is bound to: one that k ranks of the machine are bound to counts 1 / k. */
+/* The first processor of the core that a processor belongs to; the processor itself where the system does not tell. */
+static int core_of(int cpu)
+{
+  char path[96];
+  int first = cpu;
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+  FILE *file = fopen(path, "r");
+  if (file) {
+    if (fscanf(file, "%d", &first) != 1) {
+      first = cpu;
+    }
+    fclose(file);
+  }
+  return first;
+}
+
+/* The cores that a rank gets if each processor is shared out among the ranks of the machine that are bound to it; 0 if
+ * no other rank is bound to its processors. */
+static int32_t share_of_cores(const cpu_set_t *mine, const cpu_set_t *all, int n)
+{
+  int cores[CPU_SETSIZE], per_core[CPU_SETSIZE] = {0}, is_shared = 0;
+  double share = 0.0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    const int core = CPU_ISSET((size_t)cpu, mine) ? core_of(cpu) : -1;
+    cores[cpu] = core < CPU_SETSIZE ? core : cpu;
+    if (core >= 0) {
+      per_core[cores[cpu]]++;
+    }
+  }
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    int users = 0;
+    for (int i = 0; i < n && cores[cpu] >= 0; i++) {
+      users += CPU_ISSET((size_t)cpu, &all[i]) != 0;
+    }
+    share += users > 0 ? 1.0 / (users * per_core[cores[cpu]]) : 0.0;
+    is_shared |= users > 1;
+  }
+  return !is_shared ? 0 : share < 1.0 ? 1 : (int32_t)(share + 1e-6);
+}
+
 static int32_t count_processors(MPI_Comm machine, int n, int32_t *processors)
 {
   cpu_set_t mine, *all = calloc((size_t)n, sizeof *all);
@@ -124,16 +163,10 @@ static int32_t count_processors(MPI_Comm machine, int n, int32_t *processors)
   CPU_ZERO(&mine);
   (void)sched_getaffinity(0, sizeof mine, &mine);
   const int code = MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, machine);
-  double share = 0.0;
-  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-    int users = 0;
-    for (int i = 0; i < n; i++) {
-      users += CPU_ISSET((size_t)cpu, &all[i]) != 0;
-    }
-    share += CPU_ISSET((size_t)cpu, &mine) ? 1.0 / users : 0.0;
+  if (code == MPI_SUCCESS) {
+    *processors = share_of_cores(&mine, all, n);
   }
   free(all);
-  *processors = share < 1.0 ? 1 : (int32_t)(share + 1e-6);
   return code == MPI_SUCCESS ? TSR_OK : fail_mpi("MPI_Allgather", code);
 }
 

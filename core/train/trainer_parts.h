@@ -60,7 +60,7 @@ tsr_status tsr_trainer_make_state(tsr_trainer *trainer, int32_t what) TSR_MUST_C
 /* Compiles a program, with room for its temporaries. *entry is to be finished, after an error too. */
 tsr_status tsr_trainer_compile(tsr_trainer *trainer, tsr_compiled *entry, const tsr_program *program,
                                int32_t keep_all) TSR_MUST_CHECK;
-void tsr_compiled_finish(tsr_compiled *entry);
+void tsr_compiled_finish(tsr_compiled *program);
 
 /* The compiled program of that kind and size, the trainer's. */
 tsr_status tsr_trainer_program(tsr_trainer *trainer, int32_t kind, int32_t averaged, const tsr_program_size *size,

@@ -178,7 +178,7 @@ tsr_status tsr_trainer_step(tsr_trainer *trainer, const tsr_examples *examples, 
   return TSR_OK;
 }
 
-/* ---- gradients that leave the device ------------------------------------------------------------------------------ */
+/* ---- gradients that leave the device ----------------------------------------------------------------------------- */
 
 static void forget_sums(tsr_trainer *t)
 {

@@ -39,8 +39,8 @@ TSR_API int32_t tsr_comm_size(const tsr_comm *comm);
 TSR_API int32_t tsr_comm_local_rank(const tsr_comm *comm);
 TSR_API int32_t tsr_comm_local_size(const tsr_comm *comm);
 
-/* The processors that this rank may use: its share of those that it is bound to, which it may have to share with other
- * ranks of the machine. At least 1; 0: not known. */
+/* The cores that this rank is to use where other ranks of the machine are bound to the same ones: its share, at least
+ * 1. 0: all that it is bound to. */
 TSR_API int32_t tsr_comm_processors(const tsr_comm *comm);
 
 /* values [n] become the sums over all ranks, added in the order of the ranks: ((v0 + v1) + v2) + ..., in f32, so that

@@ -27,13 +27,14 @@ typedef struct tsr_comm_place {
   uint32_t struct_size; /* of what the library knows */
   int32_t rank, size;
   int32_t local_rank, local_size; /* among the ranks on this machine */
-  int32_t processors; /* that this rank may use: its share of those it is bound to; at least 1, or 0: not known */
+  int32_t
+      processors; /* cores that this rank is to use, where others are bound to the same ones; 0: all it is bound to */
 } tsr_comm_place;
 TSR_ABI_PIN(tsr_comm_place, processors, 20);
 
 /* A table of functions, constant as long as the plugin is loaded. Slots return TSR_OK or a TSR_ERR_ code, and after an
- * error `message` tells the user why. The library calls one slot at a time, but for `abort`, checks arguments, and hands
- * over at most 1 GiB a call. Growth: as in tessera/backend.h; fields are only appended. */
+ * error `message` tells the user why. The library calls one slot at a time, but for `abort`, checks arguments, and
+ * hands over at most 1 GiB a call. Growth: as in tessera/backend.h; fields are only appended. */
 typedef struct tsr_comm_transport {
   uint32_t struct_size;
   uint32_t abi_major;   /* TSR_COMM_ABI_MAJOR */

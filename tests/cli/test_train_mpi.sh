@@ -103,8 +103,8 @@ pids_of()
   done
 }
 
-# Three ranks, of which one is killed; two ranks, of which one is asked to stop; two, whose mpirun hands on a signal; one
-# rank, to the end.
+# Three ranks, of which one is killed; two, of which one is asked to stop; two, whose mpirun hands on a signal; one,
+# which goes on to the end.
 run 0 train --config "$work/recipe.yaml" --steps 300 --accumulate 3 --out "$work/long"
 begin 3 train --config "$work/recipe.yaml" --steps 300 --out "$work/parts"
 kill -9 "$(pids_of "$work/parts" | tail -n 1)"

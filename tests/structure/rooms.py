@@ -7,9 +7,9 @@
   3. A header of another room is included only if that room's README lists it ("Other rooms include: ..."), or if the
      including room's README says that it looks inside ("Looks inside: ..."), which is for tests. A room below another
      (core/x/y below core/x) sees all headers of that room.
-  4. A backend includes `tessera/backend.h` (a transport: `tessera/transport.h`), its own headers and the contract of the
-     shaders, and nothing else; core includes no backend; tools include nothing of core; nothing but tests includes tests. What tells one system from
-     another, core/base/platform, all rooms may include.
+  4. A backend includes `tessera/backend.h` (a transport: `tessera/transport.h`), its own headers and the contract of
+     the shaders, and nothing else; core includes no backend; tools include nothing of core; nothing but tests includes
+     tests. What tells one system from another, core/base/platform, all rooms may include.
   5. What a README lists exists, and somebody includes it.
 
 Usage: rooms.py [ROOT]. Prints a line for each violation; exit code 1 if there is one."""

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Devices, and ranks that have one each. Functions that return int return one of the exit codes (message.h), after they printed the reason.
+ * Devices, and ranks that have one each. Functions that return int return one of the exit codes (message.h), after they
+ * printed the reason.
  */
 #ifndef TESSERA_TOOLS_DEVICE_H
 #define TESSERA_TOOLS_DEVICE_H

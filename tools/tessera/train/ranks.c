@@ -68,7 +68,7 @@ int ranks_join(recipe *r, tsr_comm **comm)
 int ranks_runtime(const tsr_comm *comm, tsr_runtime **runtime)
 {
   int code = tsr_cli_runtime(runtime);
-  const int32_t processors = tsr_comm_processors(comm);
+  const int32_t processors = tsr_comm_processors(comm); /* 0: the backend's own number is right */
   if (code != TSR_EXIT_OK || processors < 1 || getenv("TESSERA_THREADS")) {
     return code;
   }

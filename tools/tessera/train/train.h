@@ -21,8 +21,8 @@ typedef struct training {
   tsr_training_options step;
 } training;
 
-/* Joins the other ranks, if there are any, and opens what the recipe names. said: which keys somebody wrote. What a model to train on has is written to the
- * recipe. */
+/* Joins the other ranks, if there are any, and opens what the recipe names. said: which keys somebody wrote. What a
+ * model to train on has is written to the recipe. */
 int training_open(training *t, recipe *r, const recipe_assignments *said, int dry_run);
 void training_finish(training *t);
 
