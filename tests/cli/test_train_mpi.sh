@@ -77,6 +77,7 @@ begin()
 {
   n=$1
   shift
+  : >"$err" # what is waited for is not there from before
   mpirun -n "$n" "$TESSERA" "$@" >"$out" 2>"$err" &
   mpirun=$!
   tries=0

@@ -24,8 +24,9 @@ def installed(build):
     paths = {os.path.relpath(path, options["prefix"]) for path in all_of_it["installed"].values()}
     library = options["libdir"]
     paths = {re.sub(f"^{re.escape(library)}/", "lib/TRIPLET/", path) for path in paths}
-    # Of the library meson lists the file; its other names are links.
-    return {path for path in paths if not re.search(r"libtessera\.so(\.\d+)?$", path)}
+    # Of the library meson lists the file; its other names are links. The transport over MPI is left out (debian/rules):
+    # it belongs to the MPI of the cluster.
+    return {path for path in paths if not re.search(r"libtessera\.so(\.\d+)?$|libtessera-comm-mpi\.so$", path)}
 
 
 def packages(debian):
