@@ -15,8 +15,8 @@ void tsr_cli_message_rank(int32_t rank)
 /* 0 if somebody ends this process meanwhile. */
 static int wait_for_lower_ranks(void)
 {
-  static const struct timespec second = {.tv_sec = 1};
-  return own_rank == 0 || nanosleep(&second, NULL) == 0;
+  static const struct timespec while_ends = {.tv_sec = 3};
+  return own_rank == 0 || nanosleep(&while_ends, NULL) == 0;
 }
 
 static void print_message(const char *prefix, const char *format, va_list arguments)

@@ -22,7 +22,7 @@ void tsr_cli_error(const char *format, ...) TSR_PRINTF(1, 2);
 void tsr_cli_warning(const char *format, ...) TSR_PRINTF(1, 2);
 
 /* For one of several processes that do the same: messages of a rank above 0 begin with it, and its errors are told
- * after a second, in which a lower rank may tell the same error and end all. */
+ * after three seconds, in which a lower rank may tell the same error and end all. */
 void tsr_cli_message_rank(int32_t rank);
 
 /* The exit code that stands for a status. */
