@@ -195,6 +195,9 @@ static tsr_status open_state(tsr_run *run, int32_t *found)
   if (run->rank == 0) {
     TSR_TRY(initialise(run));
     TSR_TRY(run->options->resume ? tsr_run_load(run, found) : TSR_OK);
+    TSR_TRY(tsr_run_end_service(run));
+  } else {
+    TSR_TRY(tsr_run_serve(run));
   }
   TSR_TRY(tsr_run_share_state(run, found));
   if (*found) {
@@ -213,7 +216,6 @@ static tsr_status open_run(tsr_run *run)
   TSR_TRY(lay_out(run));
   TSR_TRY(tsr_training_data_create(o->data, &run->data));
   TSR_TRY(run->rank == 0 ? tsr_run_open_validation(run) : TSR_OK);
-  TSR_TRY(tsr_trainer_create(run->model, run->device, o->training, run->fallback, &run->trainer));
   TSR_TRY(tsr_run_open_ranks(run));
   TSR_TRY(open_state(run, &found));
   if (o->opened && run->rank == 0) {
@@ -491,6 +493,14 @@ static tsr_status follow_up(tsr_run *run, tsr_training_run_step *row)
   return TSR_OK;
 }
 
+/* 1 after a step that rank 0 validates or saves. */
+static int is_due(const tsr_run *run)
+{
+  const tsr_training_run_options *o = run->options;
+  const int has_validation = o->data->task || o->valid.source;
+  return run->progress.step % run->save_every == 0 || (has_validation && run->progress.step % run->validate_every == 0);
+}
+
 /* One update, and what follows it. */
 static tsr_status make_step(tsr_run *run, const tsr_run_plan *plan)
 {
@@ -506,12 +516,15 @@ static tsr_status make_step(tsr_run *run, const tsr_run_plan *plan)
   if (run->is_shared && run->progress.step % run->save_every == 0) {
     TSR_TRY(tsr_run_compare_parameters(run));
   }
-  return run->rank == 0 ? follow_up(run, &row) : TSR_OK;
+  TSR_TRY(run->rank == 0 ? follow_up(run, &row) : TSR_OK);
+  if (!is_due(run)) {
+    return TSR_OK;
+  }
+  return run->rank == 0 ? tsr_run_end_service(run) : tsr_run_serve(run);
 }
 
 static tsr_status loop(tsr_run *run, int32_t *reason)
 {
-  const tsr_run_progress *p = &run->progress;
   tsr_run_plan plan;
   TSR_TRY(plan_step(run, &plan));
   while (plan.reason == 0) {
@@ -519,16 +532,20 @@ static tsr_status loop(tsr_run *run, int32_t *reason)
     TSR_TRY(plan_step(run, &plan));
   }
   *reason = plan.reason;
-  if (run->rank != 0) {
-    return TSR_OK;
-  }
-  if (p->step == 0 && *reason == TSR_TRAINING_END_EPOCHS) {
+  return TSR_OK;
+}
+
+/* What the first rank does after the last update. */
+static tsr_status end_loop(tsr_run *run, int32_t reason)
+{
+  const tsr_run_progress *p = &run->progress;
+  if (p->step == 0 && reason == TSR_TRAINING_END_EPOCHS) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "the data end before the first update, which takes the gradients of %d batches (accumulate): "
                     "expected more pairs, more epochs, or fewer batches",
                     (int)run->accumulate);
   }
-  if (run->valid && *reason != TSR_TRAINING_END_STOPPED && p->validated_step != p->step && p->step > 0) {
+  if (run->valid && reason != TSR_TRAINING_END_STOPPED && p->validated_step != p->step && p->step > 0) {
     TSR_TRY(validate(run));
   }
   return run->saved_step == p->step ? TSR_OK : tsr_run_save(run);
@@ -590,6 +607,7 @@ static tsr_status write_model(tsr_run *run, tsr_training_run_result *result)
   const tsr_run_progress *p = &run->progress;
   tsr_training_data_get_counts(run->data, &result->counts);
   TSR_TRY(choose_weights(run, result->reason, result));
+  TSR_TRY(tsr_run_end_service(run));
   result->seconds = tsr_seconds() - run->start;
   result->loss = p->tokens > 0 && isnan(p->row_loss) ? p->loss / (double)p->tokens : p->row_loss;
   return tsr_run_write_model(run, o->folder, o->storage, o->saved_beam);
@@ -601,6 +619,7 @@ static tsr_status train(tsr_run *run, tsr_training_run_result *result)
   run->can_go_on = 1;
   TSR_TRY(open_run(run));
   TSR_TRY(loop(run, &result->reason));
+  TSR_TRY(run->rank == 0 ? end_loop(run, result->reason) : tsr_run_serve(run));
   tell_memory(run, result);
   result->step = p->step;
   result->epoch = p->epoch;

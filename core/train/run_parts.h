@@ -86,8 +86,9 @@ typedef struct tsr_run {
   tsr_run_sample sample;
   tsr_run_log log;
   tsr_run_progress progress;
-  int32_t rank;      /* 0: the one that validates, writes and tells */
-  int32_t is_shared; /* 1: gradients are added outside the device, by `sum` */
+  int32_t rank;       /* 0: the one that validates, writes and tells */
+  int32_t is_shared;  /* 1: gradients are added outside the device, by `sum` */
+  int32_t is_sharded; /* 1: each rank has a share of the optimizer's states */
   tsr_ordered_sum sum;
   int64_t saved_step;  /* of the last checkpoint that has all; -1: none */
   int32_t is_locked;   /* 1: the folder is this run's */
@@ -155,12 +156,12 @@ typedef struct tsr_run_made {
   int32_t is_finite; /* 0: nothing was updated, which may be passed over (tsr_run_can_skip) */
 } tsr_run_made;
 
-/* Room for the gradients that leave the device, if they do, once there is a trainer; finish it after an error, too. */
+/* Makes the trainer, and room for the gradients that leave the device, if they do; finish it after an error, too.
+ * Errors: TSR_ERR_ARGUMENT (the ranks' options differ), the transport's, the device's. */
 tsr_status tsr_run_open_ranks(tsr_run *run) TSR_MUST_CHECK;
 void tsr_run_finish_ranks(tsr_run *run);
 
-/* All ranks begin with the parameters and the progress of rank 0, which *found a checkpoint or did not. Errors:
- * TSR_ERR_ARGUMENT (the ranks' options differ), the transport's. */
+/* All ranks begin with the parameters and the progress of rank 0, which *found a checkpoint or did not. */
 tsr_status tsr_run_share_state(tsr_run *run, int32_t *found) TSR_MUST_CHECK;
 
 /* The batches of one update, by all ranks, and the update. */
@@ -181,5 +182,15 @@ tsr_status tsr_run_agree(tsr_run *run, tsr_run_plan *plan) TSR_MUST_CHECK;
 
 /* Errors: TSR_ERR_UNSUPPORTED: a rank has other parameters than rank 0. */
 tsr_status tsr_run_compare_parameters(tsr_run *run) TSR_MUST_CHECK;
+
+/* ---- states that are with other ranks ---------------------------------------------------------------------------- */
+
+/* Rank 0 reads and writes what the trainers keep, whichever rank has it. The other ranks meanwhile serve, until rank 0
+ * says that it needs no more. Without shares of the optimizer's states nobody serves, and these two do nothing. */
+tsr_status tsr_run_serve(tsr_run *run) TSR_MUST_CHECK;
+tsr_status tsr_run_end_service(tsr_run *run) TSR_MUST_CHECK;
+
+tsr_status tsr_run_read_kept(tsr_run *run, int32_t what, int32_t index, float *values, int64_t n) TSR_MUST_CHECK;
+tsr_status tsr_run_write_kept(tsr_run *run, int32_t what, int32_t index, const float *values, int64_t n) TSR_MUST_CHECK;
 
 #endif

@@ -23,20 +23,21 @@ static tsr_status wait_for_end(const tsr_run *run, int32_t other)
 
 /* What has to be the same on all ranks, or they would wait for each other in vain. */
 typedef struct settings {
-  int64_t elements, accumulate, steps, epochs, save_every, log_every, averages;
+  int64_t elements, accumulate, steps, epochs, save_every, log_every, averages, shards;
   uint64_t seed;
 } settings;
 
 static tsr_status compare_settings(const tsr_run *run)
 {
   const tsr_training_run_options *o = run->options;
-  const settings mine = {.elements = tsr_trainer_sum_count(run->trainer),
+  const settings mine = {.elements = tsr_trainer_array_count(run->trainer),
                          .accumulate = run->accumulate,
                          .steps = o->steps,
                          .epochs = o->data->epochs,
                          .save_every = run->save_every,
                          .log_every = run->log_every,
                          .averages = o->training->average,
+                         .shards = run->is_sharded,
                          .seed = o->seed};
   settings first = mine;
   TSR_TRY(tsr_comm_broadcast(o->comm, &first, sizeof first, 0));
@@ -47,7 +48,13 @@ static tsr_status compare_settings(const tsr_run *run)
   return TSR_OK;
 }
 
-/* One kind of what the trainers keep becomes that of rank 0. */
+/* 1 if the state of a parameter is in this rank's trainer, up to date. */
+static int has_state(const tsr_run *run, int32_t what, int32_t index)
+{
+  return !run->is_sharded || what == TSR_TRAINED_PARAMETER || tsr_trainer_owner(run->trainer, index) == run->rank;
+}
+
+/* One kind of what the trainers keep becomes that of rank 0, where a rank has room for it. */
 static tsr_status share_kind(tsr_run *run, int32_t what)
 {
   for (int32_t i = 0; i < run->n; i++) {
@@ -57,7 +64,7 @@ static tsr_status share_kind(tsr_run *run, int32_t what)
       TSR_TRY(tsr_trainer_read(run->trainer, what, i, values, n));
     }
     TSR_TRY(tsr_comm_broadcast(run->options->comm, values, n * (int64_t)sizeof *values, 0));
-    if (run->rank != 0) {
+    if (run->rank != 0 && has_state(run, what, i)) {
       TSR_TRY(tsr_trainer_write(run->trainer, what, i, values, n));
     }
   }
@@ -70,13 +77,13 @@ tsr_status tsr_run_share_state(tsr_run *run, int32_t *found)
   if (tsr_comm_size(comm) == 1) {
     return TSR_OK;
   }
-  TSR_TRY(compare_settings(run));
   TSR_TRY(tsr_comm_broadcast(comm, found, sizeof *found, 0));
   TSR_TRY(tsr_comm_broadcast(comm, &run->progress, sizeof run->progress, 0));
   for (int32_t what = 0; what < TSR_TRAINED_COUNT; what++) {
     const int is_moment = what == TSR_TRAINED_M || what == TSR_TRAINED_V;
     const int is_kept = what != TSR_TRAINED_AVERAGE || run->options->training->average;
-    if (is_kept && (*found || !is_moment)) {
+    /* Shares of the moments were sent as they were read. */
+    if (is_kept && (!is_moment || (*found && !run->is_sharded))) {
       TSR_TRY(share_kind(run, what));
     }
   }
@@ -86,12 +93,17 @@ tsr_status tsr_run_share_state(tsr_run *run, int32_t *found)
 tsr_status tsr_run_open_ranks(tsr_run *run)
 {
   const tsr_training_run_options *o = run->options;
-  run->is_shared = tsr_comm_size(o->comm) > 1 || o->gradients == TSR_BF16;
+  const int32_t size = tsr_comm_size(o->comm);
+  run->is_shared = size > 1 || o->gradients == TSR_BF16;
+  run->is_sharded = size > 1 && o->shard;
+  TSR_TRY(tsr_trainer_create_share(run->model, run->device, o->training, run->fallback, run->is_sharded ? run->rank : 0,
+                                   run->is_sharded ? size : 1, &run->trainer));
   if (!run->is_shared) {
     return TSR_OK;
   }
+  TSR_TRY(compare_settings(run));
   const tsr_dtype dtype = o->gradients ? o->gradients : TSR_F32;
-  return tsr_ordered_sum_open(&run->sum, o->comm, dtype, tsr_trainer_sum_count(run->trainer), 0);
+  return tsr_ordered_sum_open(&run->sum, o->comm, dtype, tsr_trainer_array_count(run->trainer), 0);
 }
 
 void tsr_run_finish_ranks(tsr_run *run)
@@ -164,8 +176,8 @@ static tsr_status add_gradients(tsr_run *run, int32_t n_batches, int32_t is_firs
   tsr_ordered_sum *sum = &run->sum;
   for (int32_t i = 0; i < sum->n_pieces; i++) {
     if (run->rank < n_batches) {
-      TSR_TRY(tsr_trainer_sum_read(run->trainer, tsr_ordered_sum_first(sum, i), tsr_ordered_sum_count(sum, i),
-                                   sum->values));
+      TSR_TRY(tsr_trainer_array_read(run->trainer, TSR_TRAINED_COUNT, tsr_ordered_sum_first(sum, i),
+                                     tsr_ordered_sum_count(sum, i), sum->values));
     }
     TSR_TRY(tsr_ordered_sum_add(sum, i, n_batches, is_first));
   }
@@ -198,6 +210,27 @@ static tsr_status compute_round(tsr_run *run, sharing *s, int32_t n_batches, int
   return status;
 }
 
+/* Each rank sends the parameters that it has updated. */
+static tsr_status gather_parameters(tsr_run *run)
+{
+  const int32_t size = tsr_comm_size(run->options->comm);
+  for (int32_t rank = 0; rank < size; rank++) {
+    const int64_t end = tsr_trainer_share_first(run->trainer, rank + 1), most = run->sum.at_once;
+    for (int64_t at = tsr_trainer_share_first(run->trainer, rank); at < end; at += most) {
+      float *values = run->sum.values;
+      const int64_t n = end - at < most ? end - at : most;
+      if (rank == run->rank) {
+        TSR_TRY(tsr_trainer_array_read(run->trainer, TSR_TRAINED_PARAMETER, at, n, values));
+      }
+      TSR_TRY(tsr_comm_broadcast(run->options->comm, values, n * (int64_t)sizeof *values, rank));
+      if (rank != run->rank) {
+        TSR_TRY(tsr_trainer_array_write(run->trainer, TSR_TRAINED_PARAMETER, at, n, values));
+      }
+    }
+  }
+  return TSR_OK;
+}
+
 /* The update with the gradients of all rounds. */
 static tsr_status apply(tsr_run *run, sharing *s)
 {
@@ -205,8 +238,8 @@ static tsr_status apply(tsr_run *run, sharing *s)
   tsr_step_result result;
   for (int32_t i = 0; i < sum->n_pieces; i++) {
     TSR_TRY(tsr_ordered_sum_collect(sum, i));
-    TSR_TRY(
-        tsr_trainer_sum_write(run->trainer, tsr_ordered_sum_first(sum, i), tsr_ordered_sum_count(sum, i), sum->values));
+    TSR_TRY(tsr_trainer_array_write(run->trainer, TSR_TRAINED_COUNT, tsr_ordered_sum_first(sum, i),
+                                    tsr_ordered_sum_count(sum, i), sum->values));
   }
   TSR_TRY(tsr_trainer_apply(run->trainer, s->control, s->made->loss, s->made->tokens, &result));
   s->made->gradient_norm = result.gradient_norm;
@@ -214,7 +247,7 @@ static tsr_status apply(tsr_run *run, sharing *s)
   if (!result.is_finite && !tsr_run_can_skip(run, &result)) {
     return fail_at(run, s, (run->accumulate - 1) % tsr_comm_size(run->options->comm));
   }
-  return TSR_OK;
+  return run->is_sharded && result.is_finite ? gather_parameters(run) : TSR_OK;
 }
 
 tsr_status tsr_run_compute_shared(tsr_run *run, tsr_step_control *control, tsr_run_made *made)
@@ -306,4 +339,72 @@ tsr_status tsr_run_compare_parameters(tsr_run *run)
   }
   free(all);
   return status;
+}
+
+/* ---- states that are with other ranks ---------------------------------------------------------------------------- */
+
+enum { REQUEST_END, REQUEST_READ, REQUEST_WRITE };
+
+/* What rank 0 asks of the others. */
+typedef struct request {
+  int32_t kind; /* REQUEST_* */
+  int32_t what, index;
+} request;
+
+static tsr_status ask(tsr_run *run, int32_t kind, int32_t what, int32_t index)
+{
+  request asked = {.kind = kind, .what = what, .index = index};
+  return tsr_comm_broadcast(run->options->comm, &asked, sizeof asked, 0);
+}
+
+/* The values of a parameter go from the owner to rank 0, or from rank 0 to the owner; all ranks see them. */
+static tsr_status answer(tsr_run *run, const request *asked)
+{
+  float *values = run->weights + run->offset[asked->index];
+  const int64_t n = run->offset[asked->index + 1] - run->offset[asked->index];
+  const int32_t owner = tsr_trainer_owner(run->trainer, asked->index), is_reading = asked->kind == REQUEST_READ;
+  if (is_reading && owner == run->rank) {
+    TSR_TRY(tsr_trainer_read(run->trainer, asked->what, asked->index, values, n));
+  }
+  TSR_TRY(tsr_comm_broadcast(run->options->comm, values, n * (int64_t)sizeof *values, is_reading ? owner : 0));
+  return !is_reading && owner == run->rank ? tsr_trainer_write(run->trainer, asked->what, asked->index, values, n)
+                                           : TSR_OK;
+}
+
+tsr_status tsr_run_serve(tsr_run *run)
+{
+  request asked = {.kind = REQUEST_READ};
+  while (run->is_sharded && asked.kind != REQUEST_END) {
+    TSR_TRY(tsr_comm_broadcast(run->options->comm, &asked, sizeof asked, 0));
+    TSR_TRY(asked.kind != REQUEST_END ? answer(run, &asked) : TSR_OK);
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_run_end_service(tsr_run *run)
+{
+  return run->is_sharded ? ask(run, REQUEST_END, 0, 0) : TSR_OK;
+}
+
+tsr_status tsr_run_read_kept(tsr_run *run, int32_t what, int32_t index, float *values, int64_t n)
+{
+  if (has_state(run, what, index)) {
+    return tsr_trainer_read(run->trainer, what, index, values, n);
+  }
+  TSR_TRY(ask(run, REQUEST_READ, what, index));
+  TSR_TRY(tsr_comm_broadcast(run->options->comm, values, n * (int64_t)sizeof *values,
+                             tsr_trainer_owner(run->trainer, index)));
+  /* Rank 0 evaluates the averages. */
+  return what == TSR_TRAINED_AVERAGE ? tsr_trainer_write(run->trainer, what, index, values, n) : TSR_OK;
+}
+
+tsr_status tsr_run_write_kept(tsr_run *run, int32_t what, int32_t index, const float *values, int64_t n)
+{
+  if (has_state(run, what, index) || what == TSR_TRAINED_AVERAGE) {
+    return tsr_trainer_write(run->trainer, what, index, values, n);
+  }
+  float *copy = run->weights + run->offset[index]; /* what is sent may not be const */
+  memcpy(copy, values, (size_t)n * sizeof *copy);
+  TSR_TRY(ask(run, REQUEST_WRITE, what, index));
+  return tsr_comm_broadcast(run->options->comm, copy, n * (int64_t)sizeof *copy, 0);
 }

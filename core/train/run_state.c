@@ -61,13 +61,13 @@ static int32_t kinds_of(const tsr_run *run)
 static tsr_status read_trainer(void *context, int32_t index, float *elements, int64_t n)
 {
   tsr_run *run = context;
-  return tsr_trainer_read(run->trainer, index / run->n, index % run->n, elements, n);
+  return tsr_run_read_kept(run, index / run->n, index % run->n, elements, n);
 }
 
 static tsr_status write_trainer(void *context, int32_t index, const float *elements, int64_t n)
 {
   tsr_run *run = context;
-  return tsr_trainer_write(run->trainer, index / run->n, index % run->n, elements, n);
+  return tsr_run_write_kept(run, index / run->n, index % run->n, elements, n);
 }
 
 /* The same: run->weights. */
@@ -89,8 +89,7 @@ tsr_status tsr_run_take_weights(tsr_run *run)
 {
   int32_t what = run->options->training->average ? TSR_TRAINED_AVERAGE : TSR_TRAINED_PARAMETER;
   for (int32_t i = 0; i < run->n; i++) {
-    TSR_TRY(
-        tsr_trainer_read(run->trainer, what, i, run->weights + run->offset[i], run->offset[i + 1] - run->offset[i]));
+    TSR_TRY(tsr_run_read_kept(run, what, i, run->weights + run->offset[i], run->offset[i + 1] - run->offset[i]));
   }
   return TSR_OK;
 }

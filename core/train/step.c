@@ -73,6 +73,8 @@ void tsr_step_layer_name(const tsr_transformer_config *config, int32_t layer, ch
            (int)(decoder ? layer - config->encoder_layers : layer));
 }
 
+static const tsr_program_size smallest_size = {.batch = 1, .source = 1, .target = 1};
+
 /* A step under construction. */
 typedef struct step {
   tsr_builder builder;
@@ -80,6 +82,7 @@ typedef struct step {
   const tsr_training_options *options;
   int32_t kind;
   int32_t n;          /* parameters */
+  int32_t first, end; /* those that are updated */
   tsr_ref *parameter; /* [n] */
   tsr_ref *gradient;  /* [n]; TSR_NONE: the loss does not depend on it */
 } step;
@@ -187,7 +190,7 @@ static void build_update(step *s, tsr_ref norm)
   const tsr_training_options *o = s->options;
   tsr_scope_push(p, "adam");
   tsr_ref control = tsr_input(p, "control", TSR_F32, TSR_SHAPE(5));
-  for (int32_t i = 0; i < s->n; i++) {
+  for (int32_t i = s->first; i < s->end; i++) {
     if (s->gradient[i] == TSR_NONE) {
       continue;
     }
@@ -214,9 +217,8 @@ static void build_update(step *s, tsr_ref norm)
 /* The update alone: gradients are the sums of the parameters that a batch's loss depends on. */
 static tsr_status build_apply(step *s)
 {
-  static const tsr_program_size smallest = {.batch = 1, .source = 1, .target = 1};
   tsr_program *batch;
-  TSR_TRY(tsr_training_program(s->builder.model, s->options, TSR_STEP_FIRST, &smallest, &batch));
+  TSR_TRY(tsr_training_program(s->builder.model, s->options, TSR_STEP_FIRST, &smallest_size, &batch));
   for (int32_t i = 0; i < s->n; i++) {
     char name[TSR_PARAMETER_NAME_ROOM];
     tsr_trained_name(name, s->builder.model->parameters.items[i].name, TSR_TRAINED_COUNT);
@@ -334,17 +336,15 @@ static tsr_status check(const tsr_model *model, int32_t kind, const tsr_program_
   return tsr_training_check_model(model);
 }
 
-tsr_status tsr_training_program(const tsr_model *model, const tsr_training_options *options, int32_t kind,
-                                const tsr_program_size *size, tsr_program **program)
+/* Updates the parameters first .. end - 1. */
+static tsr_status make_program(const tsr_model *model, const tsr_training_options *options, int32_t kind,
+                               const tsr_program_size *size, int32_t first, int32_t end, tsr_program **program)
 {
-  if (!model || !size || !program) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_program: model, size and program must not be NULL");
-  }
   *program = NULL;
   tsr_training_options complete;
   TSR_TRY(tsr_training_options_complete(options, &complete));
   TSR_TRY(check(model, kind, size));
-  step s = {.options = &complete, .kind = kind, .n = model->parameters.n};
+  step s = {.options = &complete, .kind = kind, .n = model->parameters.n, .first = first, .end = end};
   size_t n = (size_t)s.n + 1;
   size_t n_layers = (size_t)model->config.encoder_layers + (size_t)model->config.decoder_layers;
   s.builder = (tsr_builder){.model = model, .training = &s.training};
@@ -374,4 +374,19 @@ tsr_status tsr_training_program(const tsr_model *model, const tsr_training_optio
   free(s.parameter);
   free(s.gradient);
   return status;
+}
+
+tsr_status tsr_training_program(const tsr_model *model, const tsr_training_options *options, int32_t kind,
+                                const tsr_program_size *size, tsr_program **program)
+{
+  if (!model || !size || !program) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_training_program: model, size and program must not be NULL");
+  }
+  return make_program(model, options, kind, size, 0, model->parameters.n, program);
+}
+
+tsr_status tsr_step_apply_program(const tsr_model *model, const tsr_training_options *options, int32_t first,
+                                  int32_t end, tsr_program **program)
+{
+  return make_program(model, options, TSR_STEP_APPLY, &smallest_size, first, end, program);
 }

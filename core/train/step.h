@@ -22,6 +22,10 @@ tsr_status tsr_training_check_model(const tsr_model *model) TSR_MUST_CHECK;
 /* "encoder.layers.0": layers are counted through both stacks. */
 void tsr_step_layer_name(const tsr_transformer_config *config, int32_t layer, char *name, size_t size);
 
+/* A program of TSR_STEP_APPLY that updates the parameters first .. end - 1 alone; the norm is that of all. */
+tsr_status tsr_step_apply_program(const tsr_model *model, const tsr_training_options *options, int32_t first,
+                                  int32_t end, tsr_program **program) TSR_MUST_CHECK;
+
 /* 1 if a program of that kind updates the parameters; 1 if it reads or writes the sums of gradients. */
 int tsr_step_updates(int32_t kind);
 int tsr_step_sums(int32_t kind);

@@ -10,6 +10,7 @@
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/train/step.h"
+#include "core/train/trainer.h"
 #include "core/train/trainer_parts.h"
 #include "core/transformer/positions.h"
 
@@ -20,9 +21,50 @@ int64_t tsr_trainer_elements(const tsr_trainer *t, int32_t index)
   return tsr_shape_elements(&t->model->parameters.items[index].shape);
 }
 
+/* 1 for a state of which the trainer has its share alone. */
+static int is_shared_out(const tsr_trainer *t, int32_t what)
+{
+  return what == TSR_TRAINED_M || what == TSR_TRAINED_V || (what == TSR_TRAINED_AVERAGE && t->rank > 0);
+}
+
+int32_t tsr_trainer_share(const tsr_trainer *trainer, int32_t rank)
+{
+  int32_t index = 0;
+  while (index < trainer->n && trainer->offset[index] < trainer->offset[trainer->n] / trainer->size * rank) {
+    index++;
+  }
+  return rank == trainer->size ? trainer->n : index;
+}
+
+int64_t tsr_trainer_share_first(const tsr_trainer *trainer, int32_t rank)
+{
+  return trainer->offset[tsr_trainer_share(trainer, rank)] / (int64_t)sizeof(float);
+}
+
+int32_t tsr_trainer_owner(const tsr_trainer *trainer, int32_t index)
+{
+  int32_t rank = 0;
+  while (tsr_trainer_share(trainer, rank + 1) <= index) {
+    rank++;
+  }
+  return rank;
+}
+
+/* Where a kind of state begins in the array of all parameters, and ends, in bytes. */
+static int64_t state_begin(const tsr_trainer *t, int32_t what)
+{
+  return is_shared_out(t, what) ? t->offset[tsr_trainer_share(t, t->rank)] : 0;
+}
+
+static int64_t state_end(const tsr_trainer *t, int32_t what)
+{
+  return t->offset[is_shared_out(t, what) ? tsr_trainer_share(t, t->rank + 1) : t->n];
+}
+
 tsr_status tsr_trainer_make_state(tsr_trainer *t, int32_t what)
 {
-  return t->state[what] ? TSR_OK : tsr_buffer_create(t->device, t->offset[t->n], TSR_BUFFER_DEVICE, &t->state[what]);
+  const int64_t bytes = state_end(t, what) - state_begin(t, what);
+  return t->state[what] ? TSR_OK : tsr_buffer_create(t->device, bytes, TSR_BUFFER_DEVICE, &t->state[what]);
 }
 
 static tsr_status lay_out(tsr_trainer *t)
@@ -70,7 +112,7 @@ static tsr_status read_model(tsr_trainer *t)
     if (status == TSR_OK) {
       status = tsr_trainer_write(t, TSR_TRAINED_PARAMETER, i, values, tsr_trainer_elements(t, i));
     }
-    if (status == TSR_OK && t->options.average) {
+    if (status == TSR_OK && t->options.average && t->rank == 0) {
       status = tsr_trainer_write(t, TSR_TRAINED_AVERAGE, i, values, tsr_trainer_elements(t, i));
     }
   }
@@ -102,6 +144,12 @@ static tsr_status create(tsr_trainer *t, const tsr_training_options *options)
 tsr_status tsr_trainer_create(const tsr_model *model, tsr_device *device, const tsr_training_options *options,
                               tsr_device *fallback, tsr_trainer **trainer)
 {
+  return tsr_trainer_create_share(model, device, options, fallback, 0, 1, trainer);
+}
+
+tsr_status tsr_trainer_create_share(const tsr_model *model, tsr_device *device, const tsr_training_options *options,
+                                    tsr_device *fallback, int32_t rank, int32_t size, tsr_trainer **trainer)
+{
   if (!model || !device || !trainer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_trainer_create: model, device and trainer must not be NULL");
   }
@@ -115,6 +163,8 @@ tsr_status tsr_trainer_create(const tsr_model *model, tsr_device *device, const 
   t->device = device;
   t->fallback = fallback;
   t->n = model->parameters.n;
+  t->rank = rank;
+  t->size = size;
   tsr_status status = create(t, options);
   if (status != TSR_OK) {
     tsr_trainer_destroy(t);
@@ -181,19 +231,27 @@ static tsr_buffer *state_of(const tsr_trainer *t, int32_t what, int32_t index, c
                    t->model->parameters.items[index].name, (long long)tsr_trainer_elements(t, index), (long long)n);
     return NULL;
   }
+  if (t->offset[index] < state_begin(t, what) || t->offset[index + 1] > state_end(t, what)) {
+    (void)tsr_fail(TSR_ERR_ARGUMENT, "part %d of the parameter %s is that of rank %d, and this is rank %d", (int)what,
+                   t->model->parameters.items[index].name, (int)tsr_trainer_owner(t, index), (int)t->rank);
+    return NULL;
+  }
   return t->state[what];
 }
 
 tsr_status tsr_trainer_read(tsr_trainer *trainer, int32_t what, int32_t index, float *values, int64_t n)
 {
   tsr_buffer *state = state_of(trainer, what, index, values, n);
-  return state ? tsr_buffer_read(state, trainer->offset[index], n * (int64_t)sizeof *values, values) : TSR_ERR_ARGUMENT;
+  return state ? tsr_buffer_read(state, trainer->offset[index] - state_begin(trainer, what),
+                                 n * (int64_t)sizeof *values, values)
+               : TSR_ERR_ARGUMENT;
 }
 
 tsr_status tsr_trainer_write(tsr_trainer *trainer, int32_t what, int32_t index, const float *values, int64_t n)
 {
   tsr_buffer *state = state_of(trainer, what, index, values, n);
-  return state ? tsr_buffer_write(state, trainer->offset[index], n * (int64_t)sizeof *values, values)
+  return state ? tsr_buffer_write(state, trainer->offset[index] - state_begin(trainer, what),
+                                  n * (int64_t)sizeof *values, values)
                : TSR_ERR_ARGUMENT;
 }
 
@@ -212,7 +270,8 @@ static tsr_status bind(tsr_trainer *t, const tsr_compiled *entry, const tsr_prog
       }
       int32_t kept = entry->averaged && what == TSR_TRAINED_PARAMETER ? TSR_TRAINED_AVERAGE : what;
       TSR_TRY(tsr_trainer_make_state(t, kept));
-      bindings[(*n)++] = (tsr_binding){.tensor = state, .buffer = t->state[kept], .offset = t->offset[i]};
+      bindings[(*n)++] =
+          (tsr_binding){.tensor = state, .buffer = t->state[kept], .offset = t->offset[i] - state_begin(t, kept)};
     }
   }
   tsr_ref positions = tsr_program_find(program, TSR_POSITIONS_NAME);
@@ -377,7 +436,9 @@ tsr_status tsr_trainer_program(tsr_trainer *t, int32_t kind, int32_t averaged, c
   }
   tsr_program *program = NULL;
   tsr_compiled made = {.kind = kind, .averaged = averaged, .size = *size, .used = ++t->calls};
-  TSR_TRY(tsr_training_program(t->model, &t->options, kind, size, &program));
+  TSR_TRY(kind == TSR_STEP_APPLY ? tsr_step_apply_program(t->model, &t->options, tsr_trainer_share(t, t->rank),
+                                                          tsr_trainer_share(t, t->rank + 1), &program)
+                                 : tsr_training_program(t->model, &t->options, kind, size, &program));
   tsr_status status = tsr_trainer_compile(t, &made, program, 0);
   tsr_program_destroy(program);
   if (status != TSR_OK) {

@@ -17,11 +17,29 @@ tsr_status tsr_trainer_differentiate(tsr_trainer *trainer, const tsr_examples *e
 tsr_status tsr_trainer_apply(tsr_trainer *trainer, const tsr_step_control *control, double loss, int64_t tokens,
                              tsr_step_result *result) TSR_MUST_CHECK;
 
-/* The sums of all parameters as one array, with gaps between them that count for nothing: its elements, and copies out
- * and in. first + n is at most their number. Errors: the device's. */
-int64_t tsr_trainer_sum_count(const tsr_trainer *trainer);
-tsr_status tsr_trainer_sum_read(tsr_trainer *trainer, int64_t first, int64_t n, float *values) TSR_MUST_CHECK;
-tsr_status tsr_trainer_sum_write(tsr_trainer *trainer, int64_t first, int64_t n, const float *values) TSR_MUST_CHECK;
+/* One kind of what is kept, of all parameters, as one array with gaps that count for nothing: its elements, and copies
+ * out and in. what: TSR_TRAINED_PARAMETER, or TSR_TRAINED_COUNT: the sums. first + n is at most their number. Errors:
+ * the device's. */
+int64_t tsr_trainer_array_count(const tsr_trainer *trainer);
+tsr_status tsr_trainer_array_read(tsr_trainer *trainer, int32_t what, int64_t first, int64_t n,
+                                  float *values) TSR_MUST_CHECK;
+tsr_status tsr_trainer_array_write(tsr_trainer *trainer, int32_t what, int64_t first, int64_t n,
+                                   const float *values) TSR_MUST_CHECK;
+
+/* ---- optimizer's states that are shared out ---------------------------------------------------------------------- */
+
+/* As tsr_trainer_create, for rank `rank` of `size`: it updates its share of the parameters, those whose bytes lie in
+ * that part of the array, and keeps the moments and averages of these alone. Rank 0 has room for all averages, so that
+ * it can evaluate them. Of steps, only tsr_trainer_differentiate and tsr_trainer_apply work then. */
+tsr_status tsr_trainer_create_share(const tsr_model *model, tsr_device *device, const tsr_training_options *options,
+                                    tsr_device *fallback, int32_t rank, int32_t size,
+                                    tsr_trainer **trainer) TSR_MUST_CHECK;
+
+/* The rank whose share has a parameter. */
+int32_t tsr_trainer_owner(const tsr_trainer *trainer, int32_t index);
+
+/* Where the share of a rank begins in the array, in elements; for rank `size`: its end. */
+int64_t tsr_trainer_share_first(const tsr_trainer *trainer, int32_t rank);
 
 /* The statistics of the layers [tsr_trainer_layer_count], to be sent or replaced. */
 tsr_layer_statistics *tsr_trainer_layers(tsr_trainer *trainer);

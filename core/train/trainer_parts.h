@@ -32,6 +32,7 @@ struct tsr_trainer {
   tsr_device *fallback; /* or NULL */
   tsr_training_options options;
   int32_t n;                              /* parameters */
+  int32_t rank, size;                     /* this trainer has the optimizer's states of share `rank` of `size` */
   int64_t *offset;                        /* [n + 1]: bytes, of each in the buffers below; the last: their size */
   tsr_buffer *state[TSR_TRAINED_SUM + 1]; /* by TSR_TRAINED_*; NULL: not kept (yet) */
   tsr_buffer *positions;                  /* the computed table, or NULL */
@@ -53,6 +54,9 @@ int64_t tsr_trainer_elements(const tsr_trainer *trainer, int32_t index);
 
 /* Room for the largest parameter. *values is the caller's. */
 tsr_status tsr_trainer_room(const tsr_trainer *trainer, float **values) TSR_MUST_CHECK;
+
+/* Where the optimizer's states of a rank's share begin: a parameter; for rank `size`, behind the last. */
+int32_t tsr_trainer_share(const tsr_trainer *trainer, int32_t rank);
 
 /* Makes the buffer of a kind of state, if it is not there. */
 tsr_status tsr_trainer_make_state(tsr_trainer *trainer, int32_t what) TSR_MUST_CHECK;

@@ -213,23 +213,23 @@ tsr_status tsr_trainer_apply(tsr_trainer *trainer, const tsr_step_control *contr
   return TSR_OK;
 }
 
-int64_t tsr_trainer_sum_count(const tsr_trainer *trainer)
+int64_t tsr_trainer_array_count(const tsr_trainer *trainer)
 {
   return trainer->offset[trainer->n] / (int64_t)sizeof(float);
 }
 
-tsr_status tsr_trainer_sum_read(tsr_trainer *trainer, int64_t first, int64_t n, float *values)
+tsr_status tsr_trainer_array_read(tsr_trainer *trainer, int32_t what, int64_t first, int64_t n, float *values)
 {
   const int64_t size = (int64_t)sizeof *values;
-  TSR_TRY(tsr_trainer_make_state(trainer, TSR_TRAINED_SUM));
-  return tsr_buffer_read(trainer->state[TSR_TRAINED_SUM], first * size, n * size, values);
+  TSR_TRY(tsr_trainer_make_state(trainer, what));
+  return tsr_buffer_read(trainer->state[what], first * size, n * size, values);
 }
 
-tsr_status tsr_trainer_sum_write(tsr_trainer *trainer, int64_t first, int64_t n, const float *values)
+tsr_status tsr_trainer_array_write(tsr_trainer *trainer, int32_t what, int64_t first, int64_t n, const float *values)
 {
   const int64_t size = (int64_t)sizeof *values;
-  TSR_TRY(tsr_trainer_make_state(trainer, TSR_TRAINED_SUM));
-  return tsr_buffer_write(trainer->state[TSR_TRAINED_SUM], first * size, n * size, values);
+  TSR_TRY(tsr_trainer_make_state(trainer, what));
+  return tsr_buffer_write(trainer->state[what], first * size, n * size, values);
 }
 
 /* ---- evaluations ------------------------------------------------------------------------------------------------- */

@@ -183,9 +183,10 @@ typedef struct tsr_training_run_options {
   tsr_comm *comm;      /* the ranks that share the work; NULL: alone */
   tsr_dtype gradients; /* 0 or TSR_F32; TSR_BF16: the gradients of each batch are rounded to it before they are added,
                           and so is their sum; then half as many bytes travel. On one rank, too */
-  int32_t reserved_too;
+  int32_t shard;       /* 1: each rank keeps the moments and averages of its share of the parameters alone, updates
+                          these, and sends them to the others. The numbers stay the same */
 } tsr_training_run_options;
-TSR_SIZED_PIN(tsr_training_run_options, reserved_too, 268);
+TSR_SIZED_PIN(tsr_training_run_options, shard, 268);
 
 /* Why a run ended. */
 enum {

@@ -799,7 +799,7 @@ ffi: Any = _cffi_backend.FFI(
       b'\x00\x02&\x11is_stopping',
       b'\x00\x025\x11comm',
       b'\x00\x00\x02\x11gradients',
-      b'\x00\x00\x02\x11reserved_too'),
+      b'\x00\x00\x02\x11shard'),
      (b'\x00\x00\x02c\x00\x00\x00\x02tsr_training_run_result',
       b'\x00\x00\x02\x11reason',
       b'\x00\x00\x1a\x11step',

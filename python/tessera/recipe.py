@@ -43,6 +43,9 @@ class Recipe:
     comm: Optional[str] = None
     """How ranks find each other: a matter of ``mpirun tessera train``; here every training is alone."""
 
+    shard_optimizer: Optional[bool] = None
+    """Each rank keeps the optimizer's moments of its share of the parameters alone."""
+
     task: Optional[str] = None
     """Train on random sequences instead of files."""
 
@@ -302,6 +305,7 @@ _KEYS: List[_Key] = [
     _Key("out", "text", "", None, None, "free"),
     _Key("device", "text", "", None, None, "free"),
     _Key("comm", "choice", "", None, ("", "mpi", "none"), "free"),
+    _Key("shard_optimizer", "bool", False, None, None, "free"),
     _Key("task", "choice", "", None, ("", "copy", "reverse", "sort"), "fixed"),
     _Key("vocab_size", "int", 16, None, (4, 1048576), "fixed"),
     _Key("min_length", "int", 1, None, (1, 65536), "fixed"),

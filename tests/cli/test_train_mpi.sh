@@ -66,6 +66,10 @@ ranks 3 0 train --config "$work/recipe.yaml" --accumulate 2 --out "$work/two-sha
 stderr_has '3 ranks share the 2 batches of an update (accumulate): 1 of them have nothing to compute'
 same two two-shared
 
+# Moments and averages that are shared out.
+ranks 3 0 train --config "$work/recipe.yaml" --shard-optimizer --out "$work/three-shares"
+same three three-shares
+
 # Gradients in 16 bits: other numbers, the same on any number of ranks.
 run 0 train --config "$work/recipe.yaml" --accumulate 2 --gradient-precision bf16 --out "$work/bf16"
 ranks 2 0 train --config "$work/recipe.yaml" --gradient-precision bf16 --out "$work/bf16-ranks"

@@ -30,7 +30,7 @@ typedef struct plan {
   double average;
   tsr_dtype products, gradients;
   double loss_scale;
-  int32_t statistics, resume;
+  int32_t statistics, resume, shard;
   int64_t stop_at;    /* step after which rank `stopping` asks for the end; 0: never */
   int32_t stopping;   /* rank */
   int32_t other_seed; /* rank that has another one; 0: none */
@@ -121,7 +121,8 @@ static tsr_status train_on(const plan *p, tsr_comm *comm, tsr_model *model, tsr_
       .user = &user,
       .is_stopping = is_stopping,
       .comm = comm,
-      .gradients = p->gradients};
+      .gradients = p->gradients,
+      .shard = p->shard};
   return tsr_training_run(model, device, NULL, &options, (tsr_training_run_result *)&p->result[rank]);
 }
 
@@ -301,6 +302,33 @@ static void test_options(void **state)
   assert_in_range(compare(2, &p), 1, 1000);
 }
 
+/* Each rank keeps a share of the optimizer's states, some ranks perhaps none. */
+static void test_shares(void **state)
+{
+  (void)state;
+  plan p = usual;
+  p.shard = 1;
+  for (int32_t size = 2; size <= MOST_RANKS; size++) {
+    p.average = size % 2 ? 0.9 : 0.0;
+    compare(size, &p);
+  }
+  p.average = 0.0;
+  plan whole = usual;
+  char *a = make_temporary_folder(), *b = make_temporary_folder();
+  p.folder = a;
+  run_plan(3, &p);
+  whole.folder = b;
+  run_plan(3, &whole);
+  const int64_t moments = whole.result[0].state_bytes / 2; /* the other half: parameters, sums of gradients */
+  int64_t saved = 0;
+  for (int32_t rank = 0; rank < 3; rank++) {
+    saved += whole.result[rank].state_bytes - p.result[rank].state_bytes;
+  }
+  assert_int_equal(saved, 2 * moments);
+  remove_training(a);
+  remove_training(b);
+}
+
 /* bf16 is not f32. */
 static void test_rounding_changes_numbers(void **state)
 {
@@ -347,12 +375,13 @@ static void test_resume(void **state)
   run_plan(3, &part);
   assert_int_equal(part.result[0].reason, TSR_TRAINING_END_STOPPED);
   assert_int_equal(part.result[0].step, 4);
-  part.resume = 1;
+  part.resume = part.shard = 1;
   part.stopping = 1;
   part.stop_at = 2;
   run_plan(2, &part);
   assert_int_equal(part.result[1].step, 6);
   part.stop_at = 0;
+  part.shard = 0;
   run_plan(4, &part);
   assert_int_equal(part.result[0].step, 9);
   assert_same_tensors(a, b, "train/last.safetensors");
@@ -392,9 +421,13 @@ static void test_errors(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_numbers_of_ranks), cmocka_unit_test(test_default),
-      cmocka_unit_test(test_options),          cmocka_unit_test(test_rounding_changes_numbers),
-      cmocka_unit_test(test_end_of_data),      cmocka_unit_test(test_resume),
+      cmocka_unit_test(test_numbers_of_ranks),
+      cmocka_unit_test(test_default),
+      cmocka_unit_test(test_options),
+      cmocka_unit_test(test_shares),
+      cmocka_unit_test(test_rounding_changes_numbers),
+      cmocka_unit_test(test_end_of_data),
+      cmocka_unit_test(test_resume),
       cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,6 +69,9 @@ static const key keys[] = {
                 "commas between, each rank of a machine takes one"),
     KEY("comm", comm, "NAME", TSR_OPTION_CHOICE, FREE, NULL, .choices = comms, .preset = "",
         .help = "how ranks find each other; default: mpi where mpirun or srun started several, else none"),
+    KEY("shard-optimizer", shard_optimizer, NULL, TSR_OPTION_SWITCH, FREE, NULL, .preset = "false",
+        .help = "each rank keeps the optimizer's moments of its share of the parameters alone: less memory, more to "
+                "send, the same numbers"),
     KEY("task", task, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = tasks, .preset = "",
         .help = "train on random sequences instead of files"),
     KEY("vocab-size", vocab_size, "N", TSR_OPTION_INTEGER, FIXED, NULL, 4, 1 << 20, .preset = "16",

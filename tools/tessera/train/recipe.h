@@ -44,6 +44,7 @@ typedef struct recipe {
   char *save_precision;
   int32_t save_beam;
   char *comm, *gradient_precision;
+  int32_t shard_optimizer;
 } recipe;
 
 /* What somebody said about a key. */

@@ -370,7 +370,8 @@ int training_options(training *t, const recipe *r, tsr_training_run_options *o)
       .storage = dtype_of(r->save_precision),
       .saved_beam = r->save_beam,
       .comm = t->comm,
-      .gradients = dtype_of(r->gradient_precision)};
+      .gradients = dtype_of(r->gradient_precision),
+      .shard = r->shard_optimizer};
   if (o->schedule.peak <= 0.0) {
     o->schedule.peak = tsr_schedule_paper_peak(1.0, config->d_model, r->warmup);
   }
