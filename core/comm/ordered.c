@@ -69,61 +69,76 @@ void tsr_ordered_sum_finish(tsr_ordered_sum *sum)
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-static tsr_status exchange(tsr_ordered_sum *sum, int64_t n, int32_t n_arrays)
+/* n numbers as they travel, in sum->sent or, as f32, where they are. *packed: NULL after an error. */
+static tsr_status pack(const tsr_ordered_sum *sum, const float *values, int64_t n, const void **packed)
+{
+  *packed = sum->dtype == TSR_F32 ? (const void *)values : sum->sent;
+  return sum->dtype == TSR_F32 ? TSR_OK : tsr_convert(TSR_F32, values, sum->dtype, sum->sent, n);
+}
+
+/* n numbers as they came, in sum->values or, as f32, where they are. */
+static tsr_status unpack(const tsr_ordered_sum *sum, const void *received, int64_t n, const float **values)
+{
+  *values = sum->dtype == TSR_F32 ? received : sum->values;
+  return sum->dtype == TSR_F32 ? TSR_OK : tsr_convert(sum->dtype, received, TSR_F32, sum->values, n);
+}
+
+/* *received: the shares of the ranks with arrays, by rank. */
+static tsr_status exchange(tsr_ordered_sum *sum, int64_t n, int32_t n_arrays, const void **received)
 {
   tsr_comm *comm = sum->comm;
   const int64_t element = (int64_t)tsr_dtype_size(sum->dtype);
-  const int32_t rank = tsr_comm_rank(comm), size = tsr_comm_size(comm);
-  if (rank < n_arrays) {
-    TSR_TRY(tsr_convert(TSR_F32, sum->values, sum->dtype, sum->sent, n));
-  }
+  const int32_t rank = tsr_comm_rank(comm), size = tsr_comm_size(comm), has_array = rank < n_arrays;
+  const void *sent;
+  TSR_TRY(pack(sum, sum->values, has_array ? n : 0, &sent));
+  *received = comm ? sum->received : sent;
   if (!comm) {
-    memcpy(sum->received, sum->sent, (size_t)(n * element));
     return TSR_OK;
   }
   int64_t *of_sent = sum->sizes, *of_received = sum->sizes + size;
   for (int32_t i = 0; i < size; i++) {
-    of_sent[i] = rank < n_arrays ? share_of(sum, n, i) * element : 0;
+    of_sent[i] = has_array ? share_of(sum, n, i) * element : 0;
     of_received[i] = i < n_arrays ? share_of(sum, n, rank) * element : 0;
   }
   return tsr_comm_check(comm, "exchange",
-                        comm->transport->exchange(comm->context, sum->sent, of_sent, sum->received, of_received));
+                        comm->transport->exchange(comm->context, sent, of_sent, sum->received, of_received));
 }
 
 tsr_status tsr_ordered_sum_add(tsr_ordered_sum *sum, int32_t piece, int32_t n_arrays, int32_t is_first)
 {
   const int64_t n = tsr_ordered_sum_count(sum, piece), share = share_of(sum, n, tsr_comm_rank(sum->comm));
-  const char *received = sum->received;
+  const void *received;
   float *running = running_of(sum, piece);
-  TSR_TRY(exchange(sum, n, n_arrays));
+  TSR_TRY(exchange(sum, n, n_arrays, &received));
   for (int32_t i = 0; i < n_arrays; i++) {
-    const void *array = received + i * share * (int64_t)tsr_dtype_size(sum->dtype);
+    const void *array = (const char *)received + i * share * (int64_t)tsr_dtype_size(sum->dtype);
+    const float *values;
+    TSR_TRY(unpack(sum, array, share, &values));
     if (is_first && i == 0) {
-      TSR_TRY(tsr_convert(sum->dtype, array, TSR_F32, running, share));
+      memcpy(running, values, (size_t)share * sizeof *running);
       continue;
     }
-    TSR_TRY(tsr_convert(sum->dtype, array, TSR_F32, sum->values, share));
     for (int64_t e = 0; e < share; e++) {
-      running[e] += sum->values[e];
+      running[e] += values[e];
     }
   }
   return TSR_OK;
 }
 
-tsr_status tsr_ordered_sum_collect(tsr_ordered_sum *sum, int32_t piece)
+tsr_status tsr_ordered_sum_collect(tsr_ordered_sum *sum, int32_t piece, const float **values)
 {
   tsr_comm *comm = sum->comm;
   const int64_t element = (int64_t)tsr_dtype_size(sum->dtype), n = tsr_ordered_sum_count(sum, piece);
-  const int64_t share = share_of(sum, n, tsr_comm_rank(comm));
-  TSR_TRY(tsr_convert(TSR_F32, running_of(sum, piece), sum->dtype, sum->sent, share));
+  const void *mine;
+  TSR_TRY(pack(sum, running_of(sum, piece), share_of(sum, n, tsr_comm_rank(comm)), &mine));
   if (!comm) {
-    return tsr_convert(sum->dtype, sum->sent, TSR_F32, sum->values, n);
+    return unpack(sum, mine, n, values);
   }
   for (int32_t i = 0; i < comm->place.size; i++) {
     sum->sizes[i] = share_of(sum, n, i) * element;
   }
-  TSR_TRY(tsr_comm_check(comm, "gather", comm->transport->gather(comm->context, sum->sent, sum->received, sum->sizes)));
-  return tsr_convert(sum->dtype, sum->received, TSR_F32, sum->values, n);
+  TSR_TRY(tsr_comm_check(comm, "gather", comm->transport->gather(comm->context, mine, sum->received, sum->sizes)));
+  return unpack(sum, sum->received, n, values);
 }
 
 tsr_status tsr_comm_allreduce(tsr_comm *comm, float *values, int64_t n)
@@ -140,13 +155,14 @@ tsr_status tsr_comm_allreduce(tsr_comm *comm, float *values, int64_t n)
   for (int32_t i = 0; i < sum.n_pieces && status == TSR_OK; i++) {
     float *piece = values + tsr_ordered_sum_first(&sum, i);
     const size_t bytes = (size_t)tsr_ordered_sum_count(&sum, i) * sizeof *piece;
+    const float *total;
     memcpy(sum.values, piece, bytes);
     status = tsr_ordered_sum_add(&sum, i, comm->place.size, 1);
     if (status == TSR_OK) {
-      status = tsr_ordered_sum_collect(&sum, i);
+      status = tsr_ordered_sum_collect(&sum, i, &total);
     }
     if (status == TSR_OK) {
-      memcpy(piece, sum.values, bytes);
+      memcpy(piece, total, bytes);
     }
   }
   tsr_ordered_sum_finish(&sum);

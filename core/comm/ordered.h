@@ -21,7 +21,7 @@ typedef struct tsr_ordered_sum {
   int64_t at_once;  /* elements of a piece: no more is held at a time, but for the share */
   int32_t n_pieces; /* of an array; each is shared out among the ranks */
   float *running;   /* this rank's share of all pieces, one after the other */
-  float *values;    /* [at_once] a piece of an array, for the caller to fill or to read */
+  float *values;    /* [at_once] a piece of an array, for the caller to fill */
   void *sent;       /* [at_once] of the dtype */
   void *received;   /* [at_once + size] of the dtype */
   int64_t *sizes;   /* [2 * size] */
@@ -41,7 +41,7 @@ int64_t tsr_ordered_sum_count(const tsr_ordered_sum *sum, int32_t piece);
  * Errors: the transport's. */
 tsr_status tsr_ordered_sum_add(tsr_ordered_sum *sum, int32_t piece, int32_t n_arrays, int32_t is_first) TSR_MUST_CHECK;
 
-/* After the last round: puts a piece of the sum into sum->values, on every rank. */
-tsr_status tsr_ordered_sum_collect(tsr_ordered_sum *sum, int32_t piece) TSR_MUST_CHECK;
+/* After the last round: *values is a piece of the sum on every rank, valid until the next call. */
+tsr_status tsr_ordered_sum_collect(tsr_ordered_sum *sum, int32_t piece, const float **values) TSR_MUST_CHECK;
 
 #endif

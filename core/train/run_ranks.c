@@ -237,9 +237,10 @@ static tsr_status apply(tsr_run *run, sharing *s)
   tsr_ordered_sum *sum = &run->sum;
   tsr_step_result result;
   for (int32_t i = 0; i < sum->n_pieces; i++) {
-    TSR_TRY(tsr_ordered_sum_collect(sum, i));
+    const float *total;
+    TSR_TRY(tsr_ordered_sum_collect(sum, i, &total));
     TSR_TRY(tsr_trainer_array_write(run->trainer, TSR_TRAINED_COUNT, tsr_ordered_sum_first(sum, i),
-                                    tsr_ordered_sum_count(sum, i), sum->values));
+                                    tsr_ordered_sum_count(sum, i), total));
   }
   TSR_TRY(tsr_trainer_apply(run->trainer, s->control, s->made->loss, s->made->tokens, &result));
   s->made->gradient_norm = result.gradient_norm;
