@@ -103,8 +103,10 @@ await()
 # The processes that train in a folder.
 pids_of()
 {
-  for pid in $(pgrep -x tessera); do
-    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q -F -e "$1 " && echo "$pid"
+  for process in /proc/[0-9]*; do
+    case $(tr '\0' ' ' 2>/dev/null <"$process/cmdline") in
+      "$TESSERA "*" $1 "*) echo "${process#/proc/}" ;;
+    esac
   done
 }
 

@@ -233,6 +233,9 @@ struct win_sigaction {
 #ifndef SIGKILL
 #define SIGKILL 9
 #endif
+#ifndef SIGUSR1
+#define SIGUSR1 10 /* never arrives */
+#endif
 #ifndef SIGPIPE
 #define SIGPIPE 13
 #endif
