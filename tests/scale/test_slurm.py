@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An array of jobs, as docs/scale.md has it, under a real Slurm: tasks that are killed and requeued change nothing in
-the translation.
+"""Under a real Slurm: an array of jobs, as docs/scale.md has it, in whose translation tasks that are killed and
+requeued change nothing; and a training of two ranks that srun starts.
 
 Skipped without Slurm and munge, and without the right to start them, which root has."""
 import os
@@ -109,6 +109,11 @@ PartitionName=all Nodes={host} Default=YES State=UP MaxTime=INFINITE
             print(f"---- {path.name}\n{path.read_text(errors='replace')[-3000:]}")
 
 
+def has_mpi():
+    return any((pathlib.Path(folder) / "libtessera-comm-mpi.so").exists()
+               for folder in os.environ.get("TESSERA_BACKEND_PATH", "").split(":"))
+
+
 def script_of_page():
     """What docs/scale.md calls translate.sbatch."""
     lines = (ROOT / "docs/scale.md").read_text(encoding="utf-8").splitlines()
@@ -141,45 +146,69 @@ def begin_now(slurm, job, tasks):
         slurm.ask("scontrol", "update", f"JobId={job}_{task}", "StartTime=now")
 
 
+def check_array(slurm, folder, chance):
+    """Tasks of an array that are killed and requeued."""
+    corpus, out = folder / "corpus.en", folder / "out"
+    corpus.write_text("".join(f"{SENTENCES[i % 1000]} {SENTENCES[i * 7 % 1000]}\n" for i in range(2400)),
+                      encoding="utf-8")
+    subprocess.run([TESSERA, "translate-corpus", "--model", str(MODEL), "--device", "cpu", "--out",
+                    str(folder / "whole"), str(corpus)], check=True)
+    (folder / "translate.sbatch").write_text(script_of_page())
+    slurm.environment.update(MODEL=str(MODEL), OUT=str(out), CORPUS=str(corpus))
+    job = slurm.ask("sbatch", "--parsable", f"--output={folder}/%a.task", f"{folder}/translate.sbatch", code=0)
+    tasks = chance.sample(range(SHARDS), 2)
+    requeue(slurm, job, tasks, out)
+
+    def is_over():
+        begin_now(slurm, job, tasks)
+        return not slurm.ask("squeue", "-h", "-j", job, "-o", "%T")
+
+    until("the end of all tasks", is_over)
+    ran_twice = [task for task in range(SHARDS)
+                 if "Restarts=1" in slurm.ask("scontrol", "show", "job", f"{job}_{task}")]
+    print(f"requeued: {sorted(tasks)}; by Slurm's own account: {ran_twice}")
+    assert ran_twice == sorted(tasks), "other tasks were begun again"
+    result = (out / "translation.txt").read_bytes()
+    assert result == (folder / "whole/translation.txt").read_bytes(), "another translation"
+    assert not list(out.rglob("*.partial")), "a part of a shard is left"
+
+
+def check_training(slurm, folder):
+    """Two ranks that srun starts are the ranks of one training."""
+    words = ["train", "--task", "reverse", "--vocab-size", "20", "--d-model", "32", "--heads", "2", "--d-ff", "64",
+             "--encoder-layers", "1", "--decoder-layers", "1", "--batch-tokens", "200", "--device", "cpu"]
+    alone, ranks = folder / "alone", folder / "ranks"
+    subprocess.run([TESSERA, *words, "--steps", "20", "--accumulate", "2", "--out", str(alone)], check=True,
+                   stdout=subprocess.DEVNULL)
+    for more in (["--steps", "20"], ["--steps", "30", "--resume"]):
+        told = slurm.ask("srun", "--mpi=pmix", "-n", "2", "--kill-on-bad-exit", f"{folder}/bin/tessera", *words, *more,
+                         "--out", str(ranks), code=0)
+        assert told.count("steps in") == 1, f"not one training: {told}"
+        if "--resume" not in more:
+            assert (ranks / "model.safetensors").read_bytes() == (alone / "model.safetensors").read_bytes(), \
+                "two ranks under srun give another model than one with two batches"
+
+
 def main():
     print(f"SLURM_SEED={SEED}")
     if os.geteuid() != 0 or not all(shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
                                     for name in ("munged", "slurmctld", "slurmd", "sbatch")):
         print("skipped: Slurm and munge are not installed, or the test does not run as root")
         return 77
-    chance = random.Random(SEED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         folder.chmod(0o755)
-        corpus, out = folder / "corpus.en", folder / "out"
-        corpus.write_text("".join(f"{SENTENCES[i % 1000]} {SENTENCES[i * 7 % 1000]}\n" for i in range(2400)),
-                          encoding="utf-8")
-        words = ["--model", str(MODEL), "--device", "cpu"]
-        subprocess.run([TESSERA, "translate-corpus", *words, "--out", str(folder / "whole"), str(corpus)], check=True)
         (folder / "bin").mkdir()
         (folder / "bin/tessera").symlink_to(TESSERA)
-        (folder / "translate.sbatch").write_text(script_of_page())
         slurm = Slurm(folder)
         try:
             until("the node", lambda: "idle" in slurm.ask("sinfo", "-h", "-o", "%T"))
-            slurm.environment.update(MODEL=str(MODEL), OUT=str(out), CORPUS=str(corpus), TESSERA_DEVICE="cpu",
-                                     PATH=f"{folder}/bin:{slurm.environment['PATH']}")
-            job = slurm.ask("sbatch", "--parsable", f"--output={folder}/%a.task", f"{folder}/translate.sbatch", code=0)
-            tasks = chance.sample(range(SHARDS), 2)
-            requeue(slurm, job, tasks, out)
-
-            def is_over():
-                begin_now(slurm, job, tasks)
-                return not slurm.ask("squeue", "-h", "-j", job, "-o", "%T")
-
-            until("the end of all tasks", is_over)
-            ran_twice = [task for task in range(SHARDS)
-                         if "Restarts=1" in slurm.ask("scontrol", "show", "job", f"{job}_{task}")]
-            print(f"requeued: {sorted(tasks)}; by Slurm's own account: {ran_twice}")
-            assert ran_twice == sorted(tasks), "other tasks were begun again"
-            result = (out / "translation.txt").read_bytes()
-            assert result == (folder / "whole/translation.txt").read_bytes(), "another translation"
-            assert not list(out.rglob("*.partial")), "a part of a shard is left"
+            slurm.environment.update(TESSERA_DEVICE="cpu", PATH=f"{folder}/bin:{slurm.environment['PATH']}")
+            if has_mpi():
+                check_training(slurm, folder)
+            else:
+                print("this build has no transport over MPI: no training under srun")
+            check_array(slurm, folder, random.Random(SEED))
         except BaseException:
             slurm.tell()
             for path in sorted(folder.glob("*.task")):
