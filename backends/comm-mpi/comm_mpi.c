@@ -3,8 +3,9 @@
  * The ranks of an MPI program as a transport. MPI is begun when the ranks are joined, and ended when they part, unless
  * the program had begun it before.
  *
- * MPI's own waiting keeps a processor busy. A rank may wait for minutes, while another validates: so every call here is
- * begun without waiting, asked for a while whether it is done, and then asked only now and then.
+ * MPI's own waiting keeps a processor busy, and a rank may wait for minutes while another validates. So the ranks meet
+ * before each call: they ask for a while whether all are there, and then only now and then. Once all are there, bytes
+ * travel as fast as MPI can.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -64,15 +65,17 @@ static double seconds(void)
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Waits for what was begun. */
-static int32_t wait_for(MPI_Request *request)
+/* Waits until all ranks are here. */
+static int32_t meet(MPI_Comm ranks)
 {
   static const double busy_seconds = 0.002;
   static const struct timespec nap = {.tv_nsec = 100000};
   const double begin = seconds();
+  MPI_Request request;
+  MPI_TRY(MPI_Ibarrier, ranks, &request);
   for (;;) {
     int is_done = 0;
-    MPI_TRY(MPI_Test, request, &is_done, MPI_STATUS_IGNORE);
+    MPI_TRY(MPI_Test, &request, &is_done, MPI_STATUS_IGNORE);
     if (is_done) {
       return TSR_OK;
     }
@@ -238,45 +241,50 @@ static void lay_out(const mpi_context *self, const int64_t *sizes, int *counts, 
   }
 }
 
+static int32_t mpi_barrier(void *context)
+{
+  return meet(((const mpi_context *)context)->ranks);
+}
+
 static int32_t mpi_exchange(void *context, const void *send, const int64_t *send_sizes, void *receive,
                             const int64_t *receive_sizes)
 {
   const mpi_context *self = context;
   int *const sent = self->numbers, *const received = self->numbers + 2 * self->size;
-  MPI_Request request;
+  const int32_t status = meet(self->ranks);
+  if (status != TSR_OK) {
+    return status;
+  }
   lay_out(self, send_sizes, sent, sent + self->size);
   lay_out(self, receive_sizes, received, received + self->size);
-  MPI_TRY(MPI_Ialltoallv, send, sent, sent + self->size, MPI_BYTE, receive, received, received + self->size, MPI_BYTE,
-          self->ranks, &request);
-  return wait_for(&request);
+  MPI_TRY(MPI_Alltoallv, send, sent, sent + self->size, MPI_BYTE, receive, received, received + self->size, MPI_BYTE,
+          self->ranks);
+  return TSR_OK;
 }
 
 static int32_t mpi_gather(void *context, const void *mine, void *all, const int64_t *sizes)
 {
   const mpi_context *self = context;
   int *const counts = self->numbers, rank;
-  MPI_Request request;
+  const int32_t status = meet(self->ranks);
+  if (status != TSR_OK) {
+    return status;
+  }
   lay_out(self, sizes, counts, counts + self->size);
   MPI_TRY(MPI_Comm_rank, self->ranks, &rank);
-  MPI_TRY(MPI_Iallgatherv, mine, counts[rank], MPI_BYTE, all, counts, counts + self->size, MPI_BYTE, self->ranks,
-          &request);
-  return wait_for(&request);
+  MPI_TRY(MPI_Allgatherv, mine, counts[rank], MPI_BYTE, all, counts, counts + self->size, MPI_BYTE, self->ranks);
+  return TSR_OK;
 }
 
 static int32_t mpi_broadcast(void *context, void *data, int64_t bytes, int32_t root)
 {
   const mpi_context *self = context;
-  MPI_Request request;
-  MPI_TRY(MPI_Ibcast, data, (int)bytes, MPI_BYTE, root, self->ranks, &request);
-  return wait_for(&request);
-}
-
-static int32_t mpi_barrier(void *context)
-{
-  const mpi_context *self = context;
-  MPI_Request request;
-  MPI_TRY(MPI_Ibarrier, self->ranks, &request);
-  return wait_for(&request);
+  const int32_t status = meet(self->ranks);
+  if (status != TSR_OK) {
+    return status;
+  }
+  MPI_TRY(MPI_Bcast, data, (int)bytes, MPI_BYTE, root, self->ranks);
+  return TSR_OK;
 }
 
 /* MPI_Finalize would wait busily for the rank that comes last. */
