@@ -27,8 +27,7 @@ typedef struct tsr_comm_place {
   uint32_t struct_size; /* of what the library knows */
   int32_t rank, size;
   int32_t local_rank, local_size; /* among the ranks on this machine */
-  int32_t
-      processors; /* cores that this rank is to use, where others are bound to the same ones; 0: all it is bound to */
+  int32_t processors; /* cores that it is to use where others are bound to the same ones; 0: all it is bound to */
 } tsr_comm_place;
 TSR_ABI_PIN(tsr_comm_place, processors, 20);
 
