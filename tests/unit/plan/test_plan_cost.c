@@ -172,6 +172,31 @@ static void test_overlap(void **state)
   CLOSE(found[1].seconds - 1e-6, 5e-3);
 }
 
+/* A CPU fetches a line before it writes there, unless it has just read it; and it packs before it multiplies. */
+static void test_cpu(void **state)
+{
+  (void)state;
+  const tsr_kernel_access write = {.tensor = 1, .is_written = 1, .bytes = 1e7};
+  const tsr_kernel_access in_place[] = {{.tensor = 1, .bytes = 1e7}, write};
+  const tsr_plan_kernel fresh = {.waits = 1, .rate = TSR_RATE_F32, .n_accesses = 1, .accesses = &write};
+  const tsr_plan_kernel update = {.waits = 1, .rate = TSR_RATE_F32, .n_accesses = 2, .accesses = in_place};
+  tsr_plan_kernel product = fresh;
+  plan_figures cpu = figures;
+  plan_cost found;
+  CLOSE(cost(&cpu, &fresh, 1, &found), 1e-4 + 1e-5 + 1e-2);
+  cpu.one_by_one = 1;
+  CLOSE(cost(&cpu, &fresh, 1, &found), 1e-4 + 1e-5 + 2e-2);
+  CLOSE(cost(&cpu, &update, 1, &found), 1e-4 + 1e-5 + 2e-2);
+  product.rows = 1000;
+  product.operations = 5e9;
+  CLOSE(cost(&cpu, &product, 1, &found), 1e-4 + 1e-5 + 2e-2 + 5e-3);
+  assert_int_equal(found.bound, PLAN_MEMORY);
+  cpu.one_row[TSR_RATE_F32] = 2.5e8; /* which fetch 5e8 bytes a second */
+  CLOSE(cost(&cpu, &product, 1, &found), 1e-4 + 1e-5 + 4e-2 + 5e-3);
+  product.rows = 0;
+  CLOSE(cost(&cpu, &product, 1, &found), 1e-4 + 1e-5 + 2e-2);
+}
+
 static void test_nothing(void **state)
 {
   (void)state;
@@ -193,6 +218,7 @@ int main(void)
       cmocka_unit_test(test_bound_by_stages),
       cmocka_unit_test(test_few_rows),
       cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_cpu),
       cmocka_unit_test(test_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,23 @@ static int32_t storage_of(const cache *c, tsr_ref tensor)
   return tensor > 0 && tensor < c->places->n_tensors ? c->places->storage_of[tensor] : c->places->n_storages;
 }
 
+static int is_read(const cache *c, const tsr_plan_kernel *kernel, int32_t storage)
+{
+  for (int32_t i = 0; i < kernel->n_accesses; i++) {
+    if (!kernel->accesses[i].is_written && storage_of(c, kernel->accesses[i].tensor) == storage) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* How often a byte that no cache holds passes between it and the memory: a CPU fetches what it is going to write. */
+static double passes_of(const cache *c, const tsr_plan_kernel *kernel, const tsr_kernel_access *access)
+{
+  const int fetches = c->figures->one_by_one && access->is_written;
+  return fetches && !is_read(c, kernel, storage_of(c, access->tensor)) ? 2.0 : 1.0;
+}
+
 /* Touches what the kernel reads and writes. */
 static void pass(cache *c, const tsr_plan_kernel *kernel, plan_cost *cost)
 {
@@ -36,7 +53,7 @@ static void pass(cache *c, const tsr_plan_kernel *kernel, plan_cost *cost)
     const int stays =
         access->is_written ? access->bytes <= room && c->places->arena <= room : since + access->bytes <= room;
     cost->l2 += access->bytes;
-    cost->memory += stays ? 0.0 : access->bytes;
+    cost->memory += stays ? 0.0 : passes_of(c, kernel, access) * access->bytes;
   }
   c->touched += cost->l2;
   for (int32_t i = 0; i < kernel->n_accesses; i++) {
@@ -55,6 +72,14 @@ static double rate_of(const plan_figures *f, const tsr_plan_kernel *kernel)
 {
   const double full = f->rate[kernel->rate], one_row = f->one_row[kernel->rate], rows = (double)kernel->rows;
   return rows > 0 && one_row > 0 ? rows / (1 / one_row + (rows - 1) / full) : full;
+}
+
+/* A product packs one operand after the other, no faster than the weights of one row come. */
+static double packing_bandwidth(const plan_figures *f)
+{
+  const double bytes_per_operation = 2; /* f32, a multiplication and an addition for each weight */
+  const double one_row = bytes_per_operation * f->one_row[TSR_RATE_F32];
+  return one_row > 0 ? fmin(one_row, f->memory_bandwidth) : f->memory_bandwidth;
 }
 
 /* What the kernel takes alone, and what bounds it then. */
@@ -79,6 +104,10 @@ static void cost_alone(const plan_figures *f, const tsr_plan_kernel *kernel, pla
     cost->bound = seconds[i] > seconds[cost->bound] ? i : cost->bound;
   }
   cost->own = seconds[cost->bound];
+  if (f->one_by_one && kernel->rows > 0) {
+    cost->own =
+        of(cost->memory, packing_bandwidth(f)) + fmax(seconds[PLAN_L2], of(kernel->operations, f->rate[kernel->rate]));
+  }
   cost->l2 = l2;
   if (share < 1 && cost->own > fmax(fmax(cost->total[0], cost->total[1]), cost->total[2])) {
     cost->bound = PLAN_GROUPS;

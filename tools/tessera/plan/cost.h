@@ -11,6 +11,9 @@
  *                  for which the weights are fetched, and r - 1 at the rate of large products
  *     share      = min(1, g / P): one workgroup reads no faster than its processor does
  *     own        = max(memory, l2, operations)
+ *     own        = bytes that no cache holds / min(memory bandwidth, that of one row's weights in f32)
+ *                  + max(l2, operations at the rate of large products), of a product on a CPU, which packs a tile and
+ *                  then multiplies it
  *
  * Kernels between two waits form a stage and share the device; where they run one after the other, as on a CPU, the
  * second line holds:
@@ -22,7 +25,8 @@
  *
  * Which bytes a cache holds: a storage is found there if, since it was last touched, no more bytes than the cache has
  * were touched; runs follow one another, so the weights of a small model may stay. What is written goes to memory if
- * the temporaries together are larger than the cache, or the storage alone is.
+ * the temporaries together are larger than the cache, or the storage alone is. A CPU fetches a line of its cache before
+ * it writes there, so what such a kernel writes without having read it counts twice.
  */
 #ifndef TESSERA_TOOLS_PLAN_COST_H
 #define TESSERA_TOOLS_PLAN_COST_H

@@ -253,7 +253,7 @@ static tsr_status measure_latencies(const session *s)
   return status;
 }
 
-/* Of a chain of copies: bytes a second, read and written. */
+/* Of a chain of copies: bytes a second, each read once and written once. */
 static tsr_status measure_copy(const session *s, int64_t bytes, double *rate)
 {
   enum { ROW = 1024, MOST_LINES = 64 };
@@ -295,7 +295,7 @@ static tsr_status measure_memory(const session *s)
     rates[n++] = rate;
     f->l2_bandwidth = fmax(f->l2_bandwidth, rate);
   }
-  f->memory_bandwidth = rate;
+  f->memory_bandwidth = f->one_by_one ? 1.5 * rate : rate; /* a CPU fetches what it is going to write */
   f->l2_bytes = 256 << 10;
   for (int32_t i = 0; i < n; i++) {
     const double middle = sqrt(f->l2_bandwidth * rate);
@@ -309,8 +309,8 @@ static tsr_status measure_memory(const session *s)
 static tsr_status measure_product(const session *s, tsr_dtype weights, double *rate, double *one_row)
 {
   enum { LEAST = 512, MOST = 8192, DEPTH = 512, WEIGHT_BYTES = 128 << 20 };
-  const double long_enough = 0.001;
   plan_figures *f = &s->card->figures;
+  const double long_enough = 0.001;
   double seconds = 0;
   tsr_status status = TSR_OK;
   for (int32_t n = LEAST; n <= MOST && seconds < long_enough && status == TSR_OK; n *= 2) {
