@@ -75,6 +75,63 @@ stdout_has 'on cpu: '
 run 0 plan "$model" --device-json "$work/device.json" --kind train --run cpu --statistics --recompute --dropout 0
 stdout_has 'were predicted'
 
+# Many machines. 1,000 sentences in 10 shards of 4 batches: 3 rounds on 4 machines.
+submit=0 write
+run 2 plan "$model" --device-json "$work/device.json" --sentences 1 --tokens 1
+stderr_has 'take one of them'
+run 2 plan "$model" --device-json "$work/device.json" --machines 2
+stderr_has '--machines needs --sentences'
+run 2 plan --product 4x4x4 --device-json "$work/device.json" --tokens 1
+stderr_has '--product takes no model, no --sentences'
+run 2 plan --measure cpu --sentences 1
+stderr_has '--sentences and --tokens'
+for option in '--sentences 0.5' '--tokens -1' '--machines 0' '--machines 1,,2' '--network-gb-per-second 0' \
+  '--price -1'; do
+  # shellcheck disable=SC2086
+  run 2 plan "$model" --device-json "$work/device.json" $option
+  stderr_has "${option%% *}"
+done
+# near VALUE EXPECTED WHAT
+near()
+{
+  check "$last: $3 is $1, expected $2" awk "BEGIN { d = ($1) - ($2); exit !(d * d <= 1e-10 * ($2) * ($2)) }"
+}
+run 0 plan "$model" --device-json "$work/device.json" --kind greedy --kind encode --batch 32 --json
+cp "$out" "$work/plan.json"
+batch="(1e-6 * ($(json programs.0.us "$work/plan.json") + 9 * $(json programs.1.us "$work/plan.json")))"
+run 0 plan "$model" --device-json "$work/device.json" --sentences 1000 --shards 10 --batch 32 --machines 1,4,1000 \
+  --start-seconds 3 --price 2 --json
+cp "$out" "$work/plan.json"
+near "$(json machines.0.seconds "$work/plan.json")" "3 + 40 * $batch" 'the time of one machine'
+near "$(json machines.1.seconds "$work/plan.json")" "3 + 12 * $batch" 'the time of four'
+near "$(json machines.2.seconds "$work/plan.json")" "3 + 4 * $batch" 'the time of too many'
+near "$(json machines.1.price "$work/plan.json")" "(3 + 12 * $batch) / 3600 * 4 * 2" 'the price of four'
+check 'json: no memory' awk "BEGIN { exit !($(json bytes "$work/plan.json") > 1e5) }"
+run 0 plan "$model" --device-json "$work/device.json" --sentences 1e6 --kind beam --devices-per-machine 2 --price 1
+stdout_has '1000000 sentences in 100 shards, batches of 2, on a device'
+stdout_has 'the encoder takes'
+stdout_has ', beam '
+stdout_has 'machines  processes'
+
+# A training on one rank takes what its program takes; on two machines, also what the gradients take.
+run 0 plan "$model" --device-json "$work/device.json" --kind train --json
+cp "$out" "$work/plan.json"
+step="(1e-6 * $(json programs.0.us "$work/plan.json"))"
+run 0 plan "$model" --device-json "$work/device.json" --tokens 18000 --machines 1,2 --network-gb-per-second 1e-3 \
+  --network-latency-us 1e5 --host-gb-per-second 1e9 --json
+cp "$out" "$work/plan.json"
+near "$(json machines.0.seconds "$work/plan.json")" "1000 * $step" 'the time of one rank'
+near "$(json machines.0.efficiency "$work/plan.json")" 1 'the efficiency of one rank'
+check 'json: not 500 updates' awk "BEGIN { exit !($(json machines.1.updates "$work/plan.json") == 500) }"
+# 4 bytes at a megabyte a second; a message of each of two exchanges, and two of the ranks' losses
+near "$(json machines.1.network_us "$work/plan.json")" "4 * $(json parameters "$work/plan.json") + 4e5" 'the network'
+run 0 plan "$model" --device-json "$work/device.json" --tokens 1e12 --machines 1,1000 --devices-per-machine 8 \
+  --gradient-precision bf16 --shard-optimizer --accumulate 16000 --price 30
+stdout_has '1e+12 tokens in batches of 2 x 9, '
+check "$last: no row of 8,000 ranks" grep -q '^ *1000 *8000 *16000 ' "$out"
+run 0 plan "$model" --device-json "$work/device.json" --tokens 1e4 --run cpu --ranks-per-machine 2
+stdout_has 'efficiency'
+
 # Descriptions that are wrong: the file and the key are named.
 wrong()
 {

@@ -12,6 +12,7 @@
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/plan/card.h"
+#include "tools/tessera/plan/many.h"
 #include "tools/tessera/plan/measure.h"
 #include "tools/tessera/programs/kinds.h"
 
@@ -19,6 +20,7 @@ enum { SEED = 1 };
 
 typedef struct request {
   tsr_cli_kinds kinds;
+  plan_many_options many;
   const char *folder;   /* or NULL */
   const char *card;     /* --device-json */
   const char *measured; /* --measure */
@@ -54,6 +56,7 @@ typedef struct line_cost {
   int32_t stages;
   double weights; /* bytes of constants that are read */
   double rest;    /* of all else */
+  double arena;   /* bytes of all temporaries, of a whole program */
   double by_bound[PLAN_BOUNDS];
 } line_cost;
 
@@ -102,6 +105,7 @@ static tsr_status add_up(const session *s, const tsr_program_desc *desc, const t
       add_kernel(all, desc, kernels[i], &costs[i]);
     }
     all->seconds = seconds;
+    all->arena = places.arena;
   }
   free(kernels);
   free(costs);
@@ -230,16 +234,40 @@ static int tell(const session *s, const char *kind, const tsr_program *program, 
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
-/* Predicts one program, and destroys it. timed: it can be run. */
+/* Predicts a program, and runs it with --run. *lines, of which the last one has the sums, is the caller's, after an
+ * error too; *here: seconds that were measured; 0: none were. */
+static int predict(const session *s, const tsr_program *program, line_cost **lines, double *here)
+{
+  *here = 0;
+  *lines = calloc((size_t)tsr_program_line_count(program) + 1, sizeof **lines);
+  tsr_status status = *lines ? find_costs(s, program, *lines) : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  if (status == TSR_OK && s->device) {
+    status = time_here(s, program, here);
+  }
+  return tsr_cli_fail(status);
+}
+
+/* A plan_many_pricer: what was measured, if anything was. */
+static int price(const void *context, const tsr_program *program, double *seconds, double *arena)
+{
+  line_cost *lines;
+  double here;
+  const int code = predict(context, program, &lines, &here);
+  if (code == TSR_EXIT_OK) {
+    const line_cost *all = &lines[tsr_program_line_count(program)];
+    *seconds = here > 0 ? here : all->seconds;
+    *arena = all->arena;
+  }
+  free(lines);
+  return code;
+}
+
+/* Predicts one program, and destroys it. */
 static int show(const session *s, const char *kind, tsr_program *program)
 {
-  double here = 0;
-  line_cost *lines = calloc((size_t)tsr_program_line_count(program) + 1, sizeof *lines);
-  tsr_status status = lines ? find_costs(s, program, lines) : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
-  if (status == TSR_OK && s->device) {
-    status = time_here(s, program, &here);
-  }
-  int code = tsr_cli_fail(status);
+  line_cost *lines;
+  double here;
+  int code = predict(s, program, &lines, &here);
   if (code == TSR_EXIT_OK) {
     code = tell(s, kind, program, lines, here);
   }
@@ -265,16 +293,21 @@ static int show_kind(const session *s, int32_t kind)
   return code == TSR_EXIT_OK ? show(s, tsr_cli_kind_name(kind), program) : code;
 }
 
+static tsr_training_options training_of(const request *r)
+{
+  return (tsr_training_options){TSR_SIZED(tsr_training_options),
+                                .dropout = (float)r->dropout,
+                                .attention_dropout = (float)r->dropout,
+                                .activation_dropout = (float)r->dropout,
+                                .max_norm = 1.0f,
+                                .recompute = r->recompute,
+                                .products = r->kinds.weights};
+}
+
 static int show_training(const session *s)
 {
   const request *r = s->options;
-  const tsr_training_options options = {TSR_SIZED(tsr_training_options),
-                                        .dropout = (float)r->dropout,
-                                        .attention_dropout = (float)r->dropout,
-                                        .activation_dropout = (float)r->dropout,
-                                        .max_norm = 1.0f,
-                                        .recompute = r->recompute,
-                                        .products = r->kinds.weights};
+  const tsr_training_options options = training_of(r);
   tsr_program *program = NULL;
   const int code = tsr_cli_fail(tsr_training_program(s->model, &options, TSR_STEP_UPDATE, &r->kinds.size, &program));
   return code == TSR_EXIT_OK ? show(s, "train", program) : code;
@@ -301,6 +334,44 @@ static int show_model(const session *s)
   return code == TSR_EXIT_OK && (r->is_training || !chosen) ? show_training(s) : code;
 }
 
+static int wants_many(const request *r)
+{
+  return r->many.sentences > 0 || r->many.tokens > 0;
+}
+
+static int show_many(const session *s)
+{
+  const request *r = s->options;
+  const tsr_training_options training = training_of(r);
+  const plan_many many = {.options = &r->many,
+                          .model = s->model,
+                          .folder = r->folder,
+                          .card = &s->card,
+                          .kinds = &r->kinds,
+                          .states = states_of(s),
+                          .training = &training,
+                          .as_json = r->as_json,
+                          .price = price,
+                          .context = s};
+  return plan_many_tell(&many);
+}
+
+static int print_list(const session *s)
+{
+  const request *r = s->options;
+  json_t *root = json_pack("{s:s, s:s, s:O}", "device", s->card.name, "backend", s->card.backend, "programs", s->list);
+  if (root && r->folder) {
+    json_object_set_new(root, "model", tsr_cli_json_text(r->folder, strlen(r->folder)));
+  }
+  return tsr_cli_json_print(root, JSON_INDENT(2));
+}
+
+static int show_programs(const session *s)
+{
+  const int code = s->options->product ? show_product(s) : show_model(s);
+  return code == TSR_EXIT_OK && s->options->as_json ? print_list(s) : code;
+}
+
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int open_session(const request *r, session *s)
@@ -323,16 +394,6 @@ static int open_session(const request *r, session *s)
   return code;
 }
 
-static int print_list(const session *s)
-{
-  const request *r = s->options;
-  json_t *root = json_pack("{s:s, s:s, s:O}", "device", s->card.name, "backend", s->card.backend, "programs", s->list);
-  if (root && r->folder) {
-    json_object_set_new(root, "model", tsr_cli_json_text(r->folder, strlen(r->folder)));
-  }
-  return tsr_cli_json_print(root, JSON_INDENT(2));
-}
-
 static int run(void *opaque)
 {
   const request *r = opaque;
@@ -346,10 +407,7 @@ static int run(void *opaque)
                                 JSON_INDENT(2) | JSON_REAL_PRECISION(4));
     }
   } else if (code == TSR_EXIT_OK) {
-    code = r->product ? show_product(&s) : show_model(&s);
-    if (code == TSR_EXIT_OK && r->as_json) {
-      code = print_list(&s);
-    }
+    code = wants_many(r) ? show_many(&s) : show_programs(&s);
   }
   json_decref(s.list);
   tsr_transformer_destroy(s.transformer);
@@ -382,16 +440,23 @@ static int check(void *opaque)
   const unsigned bit = 1u << (TSR_PROGRAM_SCORE + 1);
   r->is_training = (r->kinds.chosen & bit) != 0;
   r->kinds.chosen &= ~bit;
+  const int code = plan_many_check(&r->many);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
   if (r->measured) {
-    return r->folder || r->card || r->run || r->product
-               ? tsr_cli_usage("plan", "--measure takes no model, and none of --device-json, --run and --product")
+    return r->folder || r->card || r->run || r->product || wants_many(r)
+               ? tsr_cli_usage("plan", "--measure takes no model, and none of --device-json, --run, --product, "
+                                       "--sentences and --tokens")
                : TSR_EXIT_OK;
   }
   if (!r->card) {
     return tsr_cli_usage("plan", "--device-json is needed: a file that describes a device, or a name such as h100");
   }
   if (r->product) {
-    return r->folder ? tsr_cli_usage("plan", "--product takes no model") : read_product(r);
+    return r->folder || wants_many(r)
+               ? tsr_cli_usage("plan", "--product takes no model, no --sentences and no --tokens")
+               : read_product(r);
   }
   return r->folder ? TSR_EXIT_OK : tsr_cli_usage("plan", "one model's folder is needed");
 }
@@ -422,6 +487,7 @@ static const tsr_option rows[] = {
              "(TESSERA_THREADS, or LP_NUM_THREADS of Mesa's CPU driver) of a busy machine"},
     {"statistics", NULL, TSR_OPTION_FLAG, FIELD(statistics), .low = 1, .help = "print only the sums, no listing"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print the predictions as one JSON object"},
+    {.table = &plan_many_table, .offset = offsetof(request, many)},
     {NULL},
 };
 
@@ -432,6 +498,7 @@ const tsr_command tsr_command_plan = {
     .name = "plan",
     .summary = "predict the speed of a model on a device that need not be here",
     .usage = "MODEL --device-json FILE [OPTION]...\n"
+             "MODEL --device-json FILE --sentences N|--tokens N [--machines N,..] [OPTION]...\n"
              "--product MxNxK --device-json FILE [OPTION]...\n"
              "--measure D",
     .intro =
