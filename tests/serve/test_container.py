@@ -182,10 +182,11 @@ class Made(unittest.TestCase):
         environment = {**os.environ, "DESTDIR": cls.folder}
         subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet"], env=environment, check=True)
         (cls.program,) = glob.glob(cls.folder + "/**/bin/tessera", recursive=True)
-        # A part that the image is built without.
-        if "-Dpng=disabled" in " ".join(texts(0, "RUN")):
-            for part in glob.glob(cls.folder + "/**/libtessera-component-png.so", recursive=True):
-                os.remove(part)
+        # Parts that the image is built without.
+        for option, name in (("png", "component-png"), ("mpi", "comm-mpi")):
+            if f"-D{option}=disabled" in " ".join(texts(0, "RUN")):
+                for part in glob.glob(f"{cls.folder}/**/libtessera-{name}.so", recursive=True):
+                    os.remove(part)
         shutil.copytree(os.path.join(SOURCE, "tools", "demo-model"), os.path.join(cls.folder, "models", "demo-model"))
         for folder, _, names in os.walk(cls.folder): # for whoever runs it
             os.chmod(folder, 0o755)

@@ -99,7 +99,7 @@ static int known_add(known *k, const char *text, size_t size)
 {
   void *bytes = k->bytes, *ends = k->ends;
   size_t ends_room = (size_t)k->ends_room;
-  int code = grow(&bytes, &k->room, k->n_bytes + size, 1);
+  int code = grow(&bytes, &k->room, k->n_bytes + size + 1, 1);
   k->bytes = bytes;
   if (code == TSR_EXIT_OK) {
     code = grow(&ends, &ends_room, (size_t)k->n + 1, sizeof *k->ends);

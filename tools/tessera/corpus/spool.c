@@ -107,13 +107,13 @@ int spool_get_text(spool *s, spool_text *text)
   if (fread(&size, 1, sizeof size, s->file) != sizeof size) {
     return spool_fail(s);
   }
-  if (size > text->room) {
-    char *longer = realloc(text->bytes, size);
+  if (size >= text->room) { /* also for an empty one, so that there are bytes */
+    char *longer = realloc(text->bytes, (size_t)size + 1);
     if (!longer) {
       return tsr_cli_no_memory();
     }
     text->bytes = longer;
-    text->room = size;
+    text->room = (size_t)size + 1;
   }
   text->size = size;
   return fread(text->bytes, 1, size, s->file) == size ? TSR_EXIT_OK : spool_fail(s);
