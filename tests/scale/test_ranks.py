@@ -81,14 +81,16 @@ def again(folder):
 def check_kills(folder, words, expected, took):
     """Each time another rank of another number of ranks is killed."""
     chance, slowest, n_killed = random.Random(SEED), 0.0, 0
-    for _ in range(KILLS):
+    while n_killed < KILLS:
         process = start(chance.choice([2, 3, 4]), *words, *again(folder))
         while not pids_of(folder) and process.poll() is None:
             time.sleep(0.02)
         time.sleep(chance.uniform(0, took / 3))
         pids = pids_of(folder)
-        if not pids:  # it has come to its end
+        if not pids:  # it has come to its end: another one begins
             process.communicate(timeout=PATIENCE)
+            compare(expected, folder, f"after {n_killed} kills")
+            shutil.rmtree(folder)
             continue
         os.kill(chance.choice(pids), signal.SIGKILL)
         begin = time.monotonic()
