@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -305,7 +306,7 @@ def check_errors(folder):
     cut = folder / "cut"
     run(0, "--out", cut, "--deduplicate", "--shards", 2, source, source)
     for change in (lambda bytes: bytes[:160], lambda bytes: bytes[:170], lambda bytes: bytes[:120] + b"\xff" * 16,
-                   lambda bytes: b""):
+                   lambda bytes: bytes + struct.pack("<qq", 999, 12), lambda bytes: b""):
         lines = (cut / "duplicates/lines-000").read_bytes()
         (cut / "translation.txt").unlink(missing_ok=True)
         (cut / "duplicates/lines-000").write_bytes(change(lines))

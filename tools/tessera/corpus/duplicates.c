@@ -15,6 +15,7 @@
  *   first     the distinct ones of them, in order; removed when they were written in the order of their lines
  *   lines     a `place` for each sentence, in the order of lines
  *   result    what became of the distinct ones; likewise `all`, of all sentences: both are removed in the end */
+
 /* A sentence: its line, and which of the distinct ones of its part it is. It is the first of its kind where this is
  * their number so far. */
 typedef struct place {
@@ -58,7 +59,8 @@ typedef struct known {
   char *bytes; /* their texts, one after the other */
   size_t n_bytes, room;
   int64_t *ends; /* [n] where each ends in them */
-  int64_t n, ends_room;
+  int64_t n;
+  size_t ends_room;
   int64_t *table; /* [size, a power of two] index + 1 of a sentence, or 0 */
   uint64_t size;
 } known;
@@ -78,7 +80,7 @@ static const char *text_of(const known *k, int64_t index, size_t *size)
   return k->bytes + begin;
 }
 
-/* Makes room for `count` of `size` bytes, twice as much as there was. */
+/* Makes room for `needed` elements of `size` bytes, at least twice as many as there was room for. */
 static int grow(void **list, size_t *room, size_t needed, size_t size)
 {
   if (needed <= *room) {
@@ -98,13 +100,11 @@ static int grow(void **list, size_t *room, size_t needed, size_t size)
 static int known_add(known *k, const char *text, size_t size)
 {
   void *bytes = k->bytes, *ends = k->ends;
-  size_t ends_room = (size_t)k->ends_room;
   int code = grow(&bytes, &k->room, k->n_bytes + size + 1, 1);
   k->bytes = bytes;
   if (code == TSR_EXIT_OK) {
-    code = grow(&ends, &ends_room, (size_t)k->n + 1, sizeof *k->ends);
+    code = grow(&ends, &k->ends_room, (size_t)k->n + 1, sizeof *k->ends);
     k->ends = ends;
-    k->ends_room = (int64_t)ends_room;
   }
   if (code == TSR_EXIT_OK) {
     memcpy(k->bytes + k->n_bytes, text, size);
@@ -318,15 +318,6 @@ static void remove_all(spool *files, int32_t n_parts)
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-static int put_line(tsr_file_writer *writer, const char *text, size_t size)
-{
-  tsr_status status = tsr_file_writer_write(writer, text, size);
-  if (status == TSR_OK) {
-    status = tsr_file_writer_write(writer, "\n", 1);
-  }
-  return tsr_cli_fail(status);
-}
-
 /* Files of the parts that are read, or written, by lines. */
 typedef struct stream {
   spool *files; /* of all parts */
@@ -344,7 +335,7 @@ static int write_text(void *user, int32_t part, int is_first)
   s->counts.sentences++;
   s->counts.distinct += is_first;
   int code = spool_get_text(&s->files[part], &s->text);
-  return code == TSR_EXIT_OK ? put_line(s->writer, s->text.bytes, s->text.size) : code;
+  return code == TSR_EXIT_OK ? corpus_put_line(s->writer, s->text.bytes, s->text.size) : code;
 }
 
 /* A place_fn: writes the distinct sentences. */

@@ -3,10 +3,40 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/corpus/fingerprint.h"
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static int is_compressed(const char *path)
+{
+  const char *end = strrchr(path, '.');
+  return end && (strcasecmp(end, ".gz") == 0 || strcasecmp(end, ".zst") == 0);
+}
+
+int64_t corpus_expected_bytes(const char *const *paths, int32_t n_paths)
+{
+  enum { RATIO = 4 /* about what texts are compressed by */ };
+  int64_t sum = 0;
+  for (int32_t i = 0; i < n_paths; i++) {
+    struct stat facts;
+    if (stat(paths[i], &facts) != 0 || !S_ISREG(facts.st_mode)) {
+      return 0;
+    }
+    sum += (int64_t)facts.st_size * (is_compressed(paths[i]) ? RATIO : 1);
+  }
+  return sum;
+}
+
+int corpus_put_line(tsr_file_writer *writer, const char *text, size_t size)
+{
+  tsr_status status = tsr_file_writer_write(writer, text, size);
+  return tsr_cli_fail(status == TSR_OK ? tsr_file_writer_write(writer, "\n", 1) : status);
+}
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 

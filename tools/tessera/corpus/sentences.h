@@ -7,6 +7,13 @@
 #define TESSERA_TOOLS_CORPUS_SENTENCES_H
 
 #include "tessera/corpus.h"
+#include "tessera/files.h"
+
+/* About how much text files hold, in bytes; 0: a pipe is among them, and nobody knows. */
+int64_t corpus_expected_bytes(const char *const *paths, int32_t n_paths);
+
+/* Writes a text, which holds no line's end, and the end of its line. */
+int corpus_put_line(tsr_file_writer *writer, const char *text, size_t size);
 
 /* A place before a sentence. */
 typedef struct corpus_place {

@@ -20,6 +20,7 @@
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/corpus/random_order.h"
+#include "tools/tessera/corpus/sentences.h"
 
 enum { SIDES = 2 };
 
@@ -122,18 +123,8 @@ static int choose_paths(session *s)
 /* About how much text the inputs hold, in bytes; 0: unknown. */
 static uint64_t expected_bytes(const session *s)
 {
-  enum { RATIO = 4 /* about what texts are compressed by */ };
-  uint64_t sum = 0;
-  for (int i = 0; i < SIDES && s->inputs[i]; i++) {
-    const char *path = tsr_cli_path(s->inputs[i]);
-    struct stat facts;
-    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-      return 0;
-    }
-    const size_t size = strlen(path);
-    sum += (uint64_t)facts.st_size * (without_ending(path, size, compressed) < size ? RATIO : 1);
-  }
-  return sum;
+  const char *paths[SIDES] = {tsr_cli_path(s->inputs[0]), tsr_cli_path(s->inputs[1])};
+  return (uint64_t)corpus_expected_bytes(paths, s->inputs[1] ? 2 : 1);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -228,15 +219,12 @@ static int make_folder(session *s)
 static int write_record(void *user, const random_order_record *record)
 {
   session *s = user;
-  tsr_status status = TSR_OK;
-  for (int i = 0; i < SIDES && s->outputs[i].path && status == TSR_OK; i++) {
-    status = tsr_file_writer_write(s->outputs[i].writer, record->texts[i], record->sizes[i]);
-    if (status == TSR_OK) {
-      status = tsr_file_writer_write(s->outputs[i].writer, "\n", 1);
-    }
+  int code = TSR_EXIT_OK;
+  for (int i = 0; i < SIDES && s->outputs[i].path && code == TSR_EXIT_OK; i++) {
+    code = corpus_put_line(s->outputs[i].writer, record->texts[i], record->sizes[i]);
   }
   tsr_cli_progress_update(&s->progress, ++s->given, s->count);
-  return status == TSR_OK && stopped ? TSR_EXIT_INPUT : tsr_cli_fail(status);
+  return code == TSR_EXIT_OK && stopped ? TSR_EXIT_INPUT : code;
 }
 
 static int write_all(session *s)

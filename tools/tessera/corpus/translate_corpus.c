@@ -128,20 +128,6 @@ static int make_folders(session *s)
 
 /* ---- the manifest ------------------------------------------------------------------------------------------------ */
 
-/* Of all inputs together, about as much as there is to read. */
-static int32_t count_parts(const session *s)
-{
-  enum { COMPRESSION = 4 }; /* of text, about */
-  int64_t bytes = 0;
-  struct stat facts;
-  for (int32_t i = 0; i < s->options.inputs.n; i++) {
-    const char *path = s->options.inputs.values[i], *end = strrchr(path, '.');
-    int is_compressed = end && (strcmp(end, ".gz") == 0 || strcmp(end, ".zst") == 0);
-    bytes += stat(path, &facts) == 0 ? (int64_t)facts.st_size * (is_compressed ? COMPRESSION : 1) : 0;
-  }
-  return duplicates_parts(bytes, (int64_t)s->options.memory << 20);
-}
-
 /* Cuts the inputs, or what is distinct in them, into shards. */
 static int cut(session *s)
 {
@@ -149,7 +135,8 @@ static int cut(session *s)
   duplicates_counts counts = {0};
   int code = TSR_EXIT_OK;
   if (s->options.deduplicate) {
-    manifest->n_parts = count_parts(s);
+    const int64_t bytes = corpus_expected_bytes(s->inputs.paths, s->inputs.n);
+    manifest->n_parts = duplicates_parts(bytes, (int64_t)s->options.memory << 20);
     code = duplicates_find(&s->inputs, manifest->n_parts, s->duplicates_folder, s->distinct, &counts);
   }
   code = code == TSR_EXIT_OK ? corpus_cut(&s->files, s->options.n_shards, &manifest->shards) : code;
@@ -455,6 +442,14 @@ static int fail_shard(const shard_lines *l)
   return TSR_EXIT_INPUT;
 }
 
+/* The manifest, or what says where sentences belong, asks for other lines than the shards have. */
+static int fail_lines(const session *s)
+{
+  tsr_cli_error("%s: is not what was written there; begin again in another folder",
+                s->options.deduplicate ? s->duplicates_folder : s->manifest_path);
+  return TSR_EXIT_INPUT;
+}
+
 /* Goes on to the next shard that has lines, or behind the last. */
 static int next_shard(shard_lines *l)
 {
@@ -482,9 +477,10 @@ static int next_line(void *user, const char **line, size_t *size)
   shard_lines *l = user;
   int got = 0;
   int code = next_shard(l);
-  if (code == TSR_EXIT_OK && l->path) {
-    code = tsr_cli_lines_next(&l->lines, &got);
+  if (code == TSR_EXIT_OK && !l->path) {
+    return fail_lines(l->session);
   }
+  code = code == TSR_EXIT_OK ? tsr_cli_lines_next(&l->lines, &got) : code;
   if (code == TSR_EXIT_OK && !got) {
     return fail_shard(l);
   }
@@ -501,10 +497,7 @@ static int copy_lines(shard_lines *l, tsr_file_writer *writer)
     const char *line;
     size_t size;
     code = next_line(l, &line, &size);
-    if (code == TSR_EXIT_OK) {
-      tsr_status status = tsr_file_writer_write(writer, line, size);
-      code = tsr_cli_fail(status == TSR_OK ? tsr_file_writer_write(writer, "\n", 1) : status);
-    }
+    code = code == TSR_EXIT_OK ? corpus_put_line(writer, line, size) : code;
   }
   return code;
 }
@@ -520,8 +513,7 @@ static int write_result(session *s)
     code = next_shard(&lines);
   }
   if (code == TSR_EXIT_OK && (lines.shard < s->manifest.shards.n || n != s->manifest.sentences)) {
-    tsr_cli_error("%s: is not what was written there; begin again in another folder", s->duplicates_folder);
-    code = TSR_EXIT_INPUT;
+    code = fail_lines(s);
   }
   close_shard(&lines);
   return code == TSR_EXIT_OK ? tsr_cli_fail(tsr_file_writer_commit(&s->writer)) : code;
