@@ -156,7 +156,7 @@ tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, co
   }
   tsr_device *device = buffer->device;
   const tsr_use use = {.buffer = buffer, .is_written = 1};
-  const tsr_claim claim = {.devices = {device}, .uses = &use, .n_uses = 1};
+  const tsr_claim claim = {.device = device, .uses = &use, .n_uses = 1};
   TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = tsr_device_settle(device, buffer->handle);
   if (status == TSR_OK) {
@@ -174,7 +174,7 @@ tsr_status tsr_buffer_read(tsr_buffer *buffer, int64_t offset, int64_t size, voi
   }
   tsr_device *device = buffer->device;
   const tsr_use use = {.buffer = buffer};
-  const tsr_claim claim = {.devices = {device}, .uses = &use, .n_uses = 1};
+  const tsr_claim claim = {.device = device, .uses = &use, .n_uses = 1};
   TSR_TRY(tsr_claim_take(&claim));
   tsr_status status = tsr_device_settle(device, buffer->handle);
   if (status == TSR_OK) {

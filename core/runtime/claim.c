@@ -3,9 +3,9 @@
  * Who may call slots now.
  *
  * A device without concurrent runs is locked while a slot is called with it or its objects. A concurrent device is not:
- * there a call claims the executable and the caller's buffers that it touches, all at once, and waits as long as
- * another call, or a run in flight, has one of them in a way that conflicts. What an executable owns is claimed with
- * it.
+ * there a call claims the executable and the caller's buffers that it touches, on all its devices at once, and waits as
+ * long as another call, or a run in flight, has one of them in a way that conflicts. What an executable owns is claimed
+ * with it.
  *
  * Nobody waits for a claim with a lock in hand, and whoever holds a claim needs only locks of devices without
  * concurrent runs, whose holders wait for no claim. So nobody waits for ever.
@@ -16,7 +16,7 @@
 #include "core/runtime/executable.h"
 
 /* ---------------------------------------------------------------------------------------------------------------------
- * Runs in flight. Only executables with one side have them: with two, start waits for all but nothing.
+ * Runs in flight. Only executables with one side have them: with more, a run has ended when start returns.
  */
 
 static void put_in_flight(tsr_executable *executable)
@@ -53,7 +53,55 @@ int tsr_executable_uses(const tsr_executable *executable, const tsr_backend_buff
 }
 
 /* ---------------------------------------------------------------------------------------------------------------------
- * Claims on a concurrent device, under its lock
+ * Locks
+ */
+
+enum { SERIAL = 0, CONCURRENT = 1 };
+
+static int32_t n_devices_of(const tsr_claim *claim)
+{
+  return claim->executable ? claim->executable->n_sides : 1;
+}
+
+static tsr_device *device_of(const tsr_claim *claim, int32_t i)
+{
+  return claim->executable ? claim->executable->sides[i].device : claim->device;
+}
+
+/* The claim's device of that kind at the lowest address above that of `last` (NULL: at the lowest), or NULL. Locks are
+ * taken in this order: so two executables that share two devices cannot wait for each other. */
+static tsr_device *next_device(const tsr_claim *claim, int kind, const tsr_device *last)
+{
+  tsr_device *next = NULL;
+  for (int32_t i = 0; i < n_devices_of(claim); i++) {
+    tsr_device *device = device_of(claim, i);
+    if (device->is_concurrent == kind && (uintptr_t)device > (uintptr_t)last &&
+        (!next || (uintptr_t)device < (uintptr_t)next)) {
+      next = device;
+    }
+  }
+  return next;
+}
+
+static void lock_devices(const tsr_claim *claim, int kind)
+{
+  for (tsr_device *device = NULL; (device = next_device(claim, kind, device)) != NULL;) {
+    pthread_mutex_lock(&device->lock);
+  }
+}
+
+/* But for one; NULL: all. */
+static void unlock_devices(const tsr_claim *claim, int kind, const tsr_device *kept)
+{
+  for (tsr_device *device = NULL; (device = next_device(claim, kind, device)) != NULL;) {
+    if (device != kept) {
+      pthread_mutex_unlock(&device->lock);
+    }
+  }
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------
+ * Claims on concurrent devices, under their locks
  */
 
 static int is_written(const tsr_claim *claim, int32_t use)
@@ -66,7 +114,7 @@ static const tsr_buffer *find_conflict(const tsr_claim *claim)
 {
   for (int32_t i = 0; i < claim->n_uses; i++) {
     const tsr_buffer *buffer = claim->uses[i].buffer;
-    if (is_written(claim, i) ? buffer->users != 0 : buffer->users < 0) {
+    if (buffer->device->is_concurrent && (is_written(claim, i) ? buffer->users != 0 : buffer->users < 0)) {
       return buffer;
     }
   }
@@ -77,7 +125,9 @@ static void take_all(const tsr_claim *claim)
 {
   for (int32_t i = 0; i < claim->n_uses; i++) {
     tsr_buffer *buffer = claim->uses[i].buffer;
-    buffer->users = is_written(claim, i) ? -1 : buffer->users + 1;
+    if (buffer->device->is_concurrent) {
+      buffer->users = is_written(claim, i) ? -1 : buffer->users + 1;
+    }
   }
   if (claim->executable) {
     claim->executable->is_claimed = 1;
@@ -88,12 +138,16 @@ static void give_all(const tsr_claim *claim)
 {
   for (int32_t i = 0; i < claim->n_uses; i++) {
     tsr_buffer *buffer = claim->uses[i].buffer;
-    buffer->users = is_written(claim, i) ? 0 : buffer->users - 1;
+    if (buffer->device->is_concurrent) {
+      buffer->users = is_written(claim, i) ? 0 : buffer->users - 1;
+    }
   }
   if (claim->executable) {
     claim->executable->is_claimed = 0;
   }
-  pthread_cond_broadcast(&claim->devices[0]->released);
+  for (tsr_device *device = NULL; (device = next_device(claim, CONCURRENT, device)) != NULL;) {
+    pthread_cond_broadcast(&device->released);
+  }
 }
 
 tsr_status tsr_executable_settle(tsr_executable *executable)
@@ -102,8 +156,7 @@ tsr_status tsr_executable_settle(tsr_executable *executable)
     return TSR_OK;
   }
   tsr_device *device = executable->sides[0].device;
-  const tsr_claim of_run = {
-      .devices = {device}, .executable = executable, .uses = executable->uses, .n_uses = executable->n_uses};
+  const tsr_claim of_run = {.executable = executable, .uses = executable->uses, .n_uses = executable->n_uses};
   take_out_of_flight(executable);
   if (device->is_concurrent) {
     executable->is_claimed = 1; /* by the run so far, now by this call */
@@ -127,7 +180,7 @@ static tsr_executable *find_run_in_the_way(const tsr_claim *claim)
     return claim->executable;
   }
   const tsr_buffer *buffer = find_conflict(claim);
-  for (tsr_executable *run = claim->devices[0]->in_flight; buffer && run; run = run->next_in_flight) {
+  for (tsr_executable *run = buffer ? buffer->device->in_flight : NULL; run; run = run->next_in_flight) {
     if (tsr_executable_uses(run, buffer->handle)) {
       return run;
     }
@@ -141,23 +194,35 @@ static int is_free(const tsr_claim *claim)
   return !(executable && (executable->is_claimed || executable->is_in_flight)) && !find_conflict(claim);
 }
 
+/* The concurrent device where the claim has to wait: that of a buffer that somebody else has, else any. */
+static tsr_device *where_to_wait(const tsr_claim *claim)
+{
+  const tsr_buffer *buffer = find_conflict(claim);
+  return buffer ? buffer->device : next_device(claim, CONCURRENT, NULL);
+}
+
+/* Nobody waits with more than one lock in hand; what was free before may be taken afterwards, so all is looked at
+ * again. */
 static tsr_status take_when_free(const tsr_claim *claim)
 {
-  tsr_device *device = claim->devices[0];
   tsr_status status = TSR_OK;
-  pthread_mutex_lock(&device->lock);
+  lock_devices(claim, CONCURRENT);
   while (status == TSR_OK && !is_free(claim)) {
     tsr_executable *run = find_run_in_the_way(claim);
+    tsr_device *device = run ? run->sides[0].device : where_to_wait(claim);
+    unlock_devices(claim, CONCURRENT, device);
     if (run) {
       status = tsr_executable_settle(run);
     } else {
       pthread_cond_wait(&device->released, &device->lock);
     }
+    pthread_mutex_unlock(&device->lock);
+    lock_devices(claim, CONCURRENT);
   }
   if (status == TSR_OK) {
     take_all(claim);
   }
-  pthread_mutex_unlock(&device->lock);
+  unlock_devices(claim, CONCURRENT, NULL);
   return status;
 }
 
@@ -165,53 +230,28 @@ static tsr_status take_when_free(const tsr_claim *claim)
  * Claims on any device
  */
 
-/* The locks of those devices that are not concurrent, of two the one at the lower address first: so two executables
- * that share two devices cannot wait for each other. */
-static void lock_devices(const tsr_claim *claim)
-{
-  tsr_device *first = claim->devices[0], *second = claim->devices[1];
-  if (second && (uintptr_t)second < (uintptr_t)first) {
-    first = claim->devices[1];
-    second = claim->devices[0];
-  }
-  tsr_device_enter(first);
-  if (second) {
-    tsr_device_enter(second);
-  }
-}
-
-static void unlock_devices(const tsr_claim *claim)
-{
-  tsr_device_leave(claim->devices[0]);
-  if (claim->devices[1]) {
-    tsr_device_leave(claim->devices[1]);
-  }
-}
-
 tsr_status tsr_claim_take(const tsr_claim *claim)
 {
-  if (claim->devices[0]->is_concurrent) {
+  if (next_device(claim, CONCURRENT, NULL)) {
     TSR_TRY(take_when_free(claim));
   }
-  lock_devices(claim);
+  lock_devices(claim, SERIAL);
   return TSR_OK;
 }
 
 void tsr_claim_give(const tsr_claim *claim)
 {
-  tsr_device *device = claim->devices[0];
-  unlock_devices(claim);
-  if (!device->is_concurrent) {
-    return;
+  unlock_devices(claim, SERIAL, NULL);
+  if (next_device(claim, CONCURRENT, NULL)) {
+    lock_devices(claim, CONCURRENT);
+    give_all(claim);
+    unlock_devices(claim, CONCURRENT, NULL);
   }
-  pthread_mutex_lock(&device->lock);
-  give_all(claim);
-  pthread_mutex_unlock(&device->lock);
 }
 
 void tsr_claim_leave_in_flight(const tsr_claim *claim)
 {
-  tsr_device *device = claim->devices[0];
+  tsr_device *device = device_of(claim, 0);
   if (device->is_concurrent) {
     pthread_mutex_lock(&device->lock);
   }
@@ -258,7 +298,7 @@ tsr_status tsr_executable_find_uses(tsr_executable *executable, const tsr_progra
   for (int32_t i = 0; i < options->n_bindings; i++) {
     const tsr_binding *binding = &options->bindings[i];
     if (binding->tensor > 0 && binding->tensor < executable->n_tensors && binding->buffer &&
-        binding->buffer->device == executable->sides[0].device) {
+        tsr_executable_side_of(executable, binding->buffer->device) >= 0) {
       find_or_add_use(executable, binding->buffer)->is_written |= written[executable->tensor_storage[binding->tensor]];
     }
   }

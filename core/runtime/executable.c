@@ -17,7 +17,7 @@ enum { MAX_BOUNCE = 16 << 20 /* bytes at a time between two devices */ };
 /* What every call needs: the executable, and no buffer of the caller's. */
 static tsr_claim claim_on(tsr_executable *executable)
 {
-  return (tsr_claim){.devices = {executable->sides[0].device, executable->sides[1].device}, .executable = executable};
+  return (tsr_claim){.executable = executable};
 }
 
 /* What a run needs. */
@@ -33,12 +33,21 @@ static tsr_claim claim_for_run(tsr_executable *executable)
  * Making
  */
 
+/* 1 if the line is one for the fallback device. */
+static int falls_back(const tsr_executable *executable, int32_t line)
+{
+  return executable->line_side[line] >= executable->n_devices;
+}
+
 static tsr_status list_unsupported(const tsr_executable *executable, const tsr_program *program, const char *what)
 {
-  char text[1600] = "", line[400];
+  char text[1600] = "", line[400], names[256] = "";
   int32_t n = 0, shown = 0;
+  for (int32_t s = 0; s < executable->n_devices; s++) {
+    tsr_text_append(names, sizeof names, "%s%s", s > 0 ? " or " : "", executable->sides[s].device->name);
+  }
   for (int32_t i = 0; i < executable->n_lines; i++) {
-    if (!executable->line_side[i]) {
+    if (!falls_back(executable, i)) {
       continue;
     }
     n++;
@@ -52,18 +61,18 @@ static tsr_status list_unsupported(const tsr_executable *executable, const tsr_p
   if (shown < n) {
     tsr_text_append(text, sizeof text, "; and %d more", (int)(n - shown));
   }
-  return tsr_fail(TSR_ERR_UNSUPPORTED, "%s does not support %d of the program's %d lines%s: %s",
-                  executable->sides[0].device->name, (int)n, (int)executable->n_lines, what, text);
+  return tsr_fail(TSR_ERR_UNSUPPORTED, "%s does not support %d of the program's %d lines%s: %s", names, (int)n,
+                  (int)executable->n_lines, what, text);
 }
 
-/* The first line of side 1 that the device does not support, or -1. */
+/* The first line for the fallback device that a device does not support, or -1. */
 static int32_t first_unsupported(const tsr_executable *executable, const tsr_program_desc *description,
                                  tsr_device *fallback)
 {
   int32_t line = -1;
   tsr_device_enter(fallback);
   for (int32_t i = 0; i < executable->n_lines && line < 0; i++) {
-    if (executable->line_side[i] && !tsr_device_supports_line(fallback, description, i)) {
+    if (falls_back(executable, i) && !tsr_device_supports_line(fallback, description, i)) {
       line = i;
     }
   }
@@ -71,20 +80,32 @@ static int32_t first_unsupported(const tsr_executable *executable, const tsr_pro
   return line;
 }
 
-/* Fills line_side, and sides[1].device if lines fall back. */
+/* Gives the lines that their device does not support to the fallback side; returns how many these are. */
+static int32_t give_up_lines(tsr_executable *executable, const tsr_program_desc *description)
+{
+  int32_t n = 0;
+  for (int32_t s = 0; s < executable->n_devices; s++) {
+    tsr_device *device = executable->sides[s].device;
+    tsr_device_enter(device);
+    for (int32_t i = 0; i < executable->n_lines; i++) {
+      if (executable->line_side[i] == s && !tsr_device_supports_line(device, description, i)) {
+        executable->line_side[i] = (uint8_t)executable->n_devices;
+        n++;
+      }
+    }
+    tsr_device_leave(device);
+  }
+  return n;
+}
+
+/* Fills line_side, and the fallback side if lines fall back. */
 static tsr_status choose_sides(tsr_executable *executable, const tsr_program *program,
                                const tsr_compile_options *options)
 {
   const tsr_program_desc *description = tsr_program_describe(program);
   tsr_device *device = executable->sides[0].device;
-  int32_t n_unsupported = 0;
-  tsr_device_enter(device);
-  for (int32_t i = 0; i < executable->n_lines; i++) {
-    executable->line_side[i] = !tsr_device_supports_line(device, description, i);
-    n_unsupported += executable->line_side[i];
-  }
-  tsr_device_leave(device);
-  if (n_unsupported == 0) {
+  TSR_TRY(tsr_executable_split(executable, description, options));
+  if (give_up_lines(executable, description) == 0) {
     return TSR_OK;
   }
   if (options->strict) {
@@ -96,14 +117,13 @@ static tsr_status choose_sides(tsr_executable *executable, const tsr_program *pr
   int32_t line = -1;
   for (int i = 0; i < n_candidates; i++) {
     tsr_device *fallback = options->fallback ? options->fallback : tsr_runtime_fallback(device->runtime, i);
-    if (!fallback || strcmp(fallback->name, device->name) == 0) {
+    if (!fallback || (executable->n_devices == 1 && strcmp(fallback->name, device->name) == 0)) {
       continue; /* the same device would refuse the same lines */
     }
     last = fallback;
     line = first_unsupported(executable, description, fallback);
     if (line < 0) {
-      executable->sides[1].device = fallback;
-      executable->n_sides = 2;
+      executable->sides[executable->n_sides++].device = fallback;
       return TSR_OK;
     }
   }
@@ -118,11 +138,7 @@ static tsr_status choose_sides(tsr_executable *executable, const tsr_program *pr
 static tsr_status compile_segment(tsr_executable *executable, tsr_segment *segment, const tsr_program_desc *description)
 {
   const tsr_side *side = &executable->sides[segment->side];
-  tsr_program_desc part = *description;
-  part.storages = side->storages;
-  part.storage_size = sizeof *side->storages;
-  part.lines = tsr_line_at(description, segment->first_line);
-  part.n_lines = segment->n_lines;
+  const tsr_program_desc part = tsr_segment_describe(segment, description, side->storages);
   tsr_compile_args args = {
       .struct_size = sizeof args,
       .n_buffers = side->n_buffers,
@@ -140,6 +156,58 @@ static tsr_status compile_segment(tsr_executable *executable, tsr_segment *segme
   return TSR_OK;
 }
 
+static tsr_status make_copy(tsr_executable *executable, const tsr_copy_step *copy)
+{
+  const tsr_side *from_side = &executable->sides[copy->from], *to_side = &executable->sides[copy->to];
+  const tsr_storage_desc *source = &from_side->storages[copy->storage], *target = &to_side->storages[copy->storage];
+  int64_t size = source->size < target->size ? source->size : target->size; /* 0: a side that has no bytes of it */
+  for (int64_t at = 0; at < size; at += executable->bounce_size) {
+    uint64_t n = (uint64_t)(size - at < executable->bounce_size ? size - at : executable->bounce_size);
+    TSR_TRY(TSR_DEVICE_SLOT(from_side->device, buffer_read, from_side->buffers[source->buffer],
+                            (uint64_t)(source->offset + at), n, executable->bounce));
+    TSR_TRY(TSR_DEVICE_SLOT(to_side->device, buffer_write, to_side->buffers[target->buffer],
+                            (uint64_t)(target->offset + at), n, executable->bounce));
+  }
+  return TSR_OK;
+}
+
+/* 1 if a side has bytes of a constant that lies on another. */
+static int has_mirror(const tsr_executable *executable, int32_t side, int32_t storage)
+{
+  const tsr_storage_desc *desc = &executable->sides[side].storages[storage];
+  return desc->kind == TSR_STORAGE_CONSTANT && desc->size > 0 && executable->spots[storage].home != side;
+}
+
+/* Makes room for copies between the sides, and those of the constants. */
+static tsr_status mirror_constants(tsr_executable *executable)
+{
+  for (int32_t s = 0; s < executable->n_sides; s++) {
+    for (int32_t i = 1; i < executable->n_storages; i++) {
+      int64_t size = has_mirror(executable, s, i) ? executable->sides[s].storages[i].size : 0;
+      executable->bounce_size = size > executable->bounce_size ? size : executable->bounce_size;
+    }
+  }
+  if (executable->bounce_size > MAX_BOUNCE) {
+    executable->bounce_size = MAX_BOUNCE;
+  }
+  executable->bounce = malloc((size_t)executable->bounce_size + 1);
+  if (!executable->bounce) {
+    return tsr_fail_memory((size_t)executable->bounce_size);
+  }
+  for (int32_t s = 0; s < executable->n_sides; s++) {
+    TSR_TRY(tsr_device_settle(executable->sides[s].device, NULL));
+  }
+  for (int32_t s = 0; s < executable->n_sides; s++) {
+    for (int32_t i = 1; i < executable->n_storages; i++) {
+      if (has_mirror(executable, s, i)) {
+        const tsr_copy_step copy = {.storage = i, .from = executable->spots[i].home, .to = s};
+        TSR_TRY(make_copy(executable, &copy));
+      }
+    }
+  }
+  return TSR_OK;
+}
+
 /* Within a claim. */
 static tsr_status build(tsr_executable *executable, const tsr_program *program, const tsr_compile_options *options)
 {
@@ -147,31 +215,36 @@ static tsr_status build(tsr_executable *executable, const tsr_program *program, 
   TSR_TRY(tsr_executable_segment(executable, description));
   TSR_TRY(tsr_executable_place(executable, program, options));
   TSR_TRY(tsr_executable_schedule(executable, description));
-
-  if (executable->n_sides == 2) {
-    for (int32_t i = 1; i < executable->n_storages; i++) {
-      if (executable->sides[1].storages[i].kind == TSR_STORAGE_CONSTANT &&
-          executable->sides[1].storages[i].size > executable->bounce_size) {
-        executable->bounce_size = executable->sides[1].storages[i].size;
-      }
-    }
-    if (executable->bounce_size > MAX_BOUNCE) {
-      executable->bounce_size = MAX_BOUNCE;
-    }
-    executable->bounce = malloc((size_t)executable->bounce_size + 1);
-    if (!executable->bounce) {
-      return tsr_fail_memory((size_t)executable->bounce_size);
-    }
-    TSR_TRY(tsr_device_settle(executable->sides[0].device, NULL));
-    for (int32_t i = 1; i < executable->n_storages; i++) {
-      if (executable->sides[1].storages[i].kind == TSR_STORAGE_CONSTANT) {
-        TSR_TRY(tsr_executable_copy(executable, i, 1));
-      }
-    }
+  if (executable->n_sides > 1) {
+    TSR_TRY(mirror_constants(executable));
   }
   for (int32_t i = 0; i < executable->n_segments; i++) {
     TSR_TRY(compile_segment(executable, &executable->segments[i], description));
   }
+  return TSR_OK;
+}
+
+/* Fills sides with the devices asked for, with room for the fallback device. */
+static tsr_status take_devices(tsr_executable *executable, tsr_device *device, const tsr_compile_options *options)
+{
+  executable->sides = calloc((size_t)options->n_others + 2, sizeof *executable->sides);
+  if (!executable->sides) {
+    return tsr_fail_memory(((size_t)options->n_others + 2) * sizeof *executable->sides);
+  }
+  for (int32_t i = 0; i <= options->n_others; i++) {
+    tsr_device *taken = i == 0 ? device : options->others[i - 1];
+    for (int32_t s = 0; s < i; s++) {
+      if (!taken || taken == executable->sides[s].device || taken->runtime != device->runtime) {
+        executable->n_sides = 0;
+        return tsr_fail(TSR_ERR_ARGUMENT,
+                        "tsr_executable_create: device %d of those that share the program is %s; each is to be another "
+                        "one of the same runtime",
+                        (int)i, taken ? taken->name : "NULL");
+      }
+    }
+    executable->sides[executable->n_sides++].device = taken;
+  }
+  executable->n_devices = executable->n_sides;
   return TSR_OK;
 }
 
@@ -182,9 +255,9 @@ static tsr_status allocate(tsr_executable *executable, const tsr_program_desc *d
   executable->n_lines = description->n_lines;
   size_t n_storages = (size_t)description->n_storages + 1, n_tensors = (size_t)description->n_tensors + 1;
   executable->tensor_storage = calloc(n_tensors, sizeof(int32_t));
-  executable->flags = calloc(n_storages, 1);
+  executable->spots = calloc(n_storages, sizeof *executable->spots);
   executable->line_side = calloc((size_t)description->n_lines + 1, 1);
-  if (!executable->tensor_storage || !executable->flags || !executable->line_side) {
+  if (!executable->tensor_storage || !executable->spots || !executable->line_side) {
     return tsr_fail_memory(n_tensors * sizeof(int32_t));
   }
   for (int32_t i = 1; i < description->n_tensors; i++) {
@@ -234,17 +307,23 @@ tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program,
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_create: n_arena_rest is %d, without an arena before it or a list",
                     (int)options->n_arena_rest);
   }
+  if (options->n_others < 0 || options->n_others > TSR_MAX_SIDES - 2 || (options->n_others > 0 && !options->others)) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_executable_create: n_others is %d, others is %s; a program is split over %d devices at most",
+                    (int)options->n_others, options->others ? "not NULL" : "NULL", TSR_MAX_SIDES - 1);
+  }
   TSR_TRY(tsr_program_status(program));
 
   tsr_executable *executable = calloc(1, sizeof *executable);
   if (!executable) {
     return tsr_fail_memory(sizeof *executable);
   }
-  executable->sides[0].device = device;
-  executable->n_sides = 1;
   executable->keep_all = options->keep_all != 0;
   executable->profile = options->profile != 0;
-  tsr_status status = allocate(executable, tsr_program_describe(program));
+  tsr_status status = take_devices(executable, device, options);
+  if (status == TSR_OK) {
+    status = allocate(executable, tsr_program_describe(program));
+  }
   if (status == TSR_OK) {
     status = choose_sides(executable, program, options);
   }
@@ -267,8 +346,8 @@ tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program,
   const tsr_executable_info *info = &executable->info;
   if (info->fallback_lines > 0) {
     tsr_log(TSR_LOG_INFO, "%s: %d of %d lines run on %s, with %d copies of %" PRId64 " bytes in all per run",
-            device->name, (int)info->fallback_lines, (int)info->lines, executable->sides[1].device->name,
-            (int)info->copies, info->copy_bytes);
+            device->name, (int)info->fallback_lines, (int)info->lines,
+            executable->sides[executable->n_devices].device->name, (int)info->copies, info->copy_bytes);
   }
   *out = executable;
   return TSR_OK;
@@ -279,15 +358,18 @@ void tsr_executable_destroy(tsr_executable *executable)
   if (!executable) {
     return;
   }
-  const tsr_claim claim = claim_on(executable);
-  while (tsr_claim_take(&claim) != TSR_OK) { /* the run that it waited for is in flight no more */
-    tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
+  if (executable->n_sides > 0) {
+    const tsr_claim claim = claim_on(executable);
+    while (tsr_claim_take(&claim) != TSR_OK) { /* the run that it waited for is in flight no more */
+      tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
+    }
+    release(executable);
+    tsr_claim_give(&claim);
   }
-  release(executable);
-  tsr_claim_give(&claim);
+  free(executable->sides);
   free(executable->uses);
   free(executable->tensor_storage);
-  free(executable->flags);
+  free(executable->spots);
   free(executable->line_side);
   free(executable->segments);
   free(executable->copies);
@@ -299,31 +381,16 @@ void tsr_executable_destroy(tsr_executable *executable)
  * Running
  */
 
-tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int32_t to)
-{
-  const tsr_side *from_side = &executable->sides[1 - to], *to_side = &executable->sides[to];
-  const tsr_storage_desc *source = &from_side->storages[storage], *target = &to_side->storages[storage];
-  int64_t size = source->size < target->size ? source->size : target->size; /* 0: a side that has no bytes of it */
-  for (int64_t at = 0; at < size; at += executable->bounce_size) {
-    uint64_t n = (uint64_t)(size - at < executable->bounce_size ? size - at : executable->bounce_size);
-    TSR_TRY(TSR_DEVICE_SLOT(from_side->device, buffer_read, from_side->buffers[source->buffer],
-                            (uint64_t)(source->offset + at), n, executable->bounce));
-    TSR_TRY(TSR_DEVICE_SLOT(to_side->device, buffer_write, to_side->buffers[target->buffer],
-                            (uint64_t)(target->offset + at), n, executable->bounce));
-  }
-  return TSR_OK;
-}
-
 static tsr_status make_copies(tsr_executable *executable, int32_t first, int32_t count)
 {
   for (int32_t i = first; i < first + count; i++) {
-    TSR_TRY(tsr_executable_copy(executable, executable->copies[i].storage, executable->copies[i].to));
+    TSR_TRY(make_copy(executable, &executable->copies[i]));
   }
   return TSR_OK;
 }
 
 /* Segment after segment, each waited for: the next one's copies need its results. */
-static tsr_status run_on_two_sides(tsr_executable *executable)
+static tsr_status run_on_all_sides(tsr_executable *executable)
 {
   for (int32_t s = 0; s < executable->n_sides; s++) {
     TSR_TRY(tsr_device_settle(executable->sides[s].device, NULL));
@@ -338,7 +405,7 @@ static tsr_status run_on_two_sides(tsr_executable *executable)
   return make_copies(executable, executable->first_final, executable->n_copies - executable->first_final);
 }
 
-/* 1 if a run can be in flight: with two sides, start waits for all. */
+/* 1 if a run can be in flight: with several sides, start waits for all. */
 static int can_fly(const tsr_executable *executable)
 {
   return executable->n_sides == 1 && executable->n_segments > 0;
@@ -347,8 +414,8 @@ static int can_fly(const tsr_executable *executable)
 static tsr_status start(tsr_executable *executable)
 {
   executable->run_status = TSR_OK;
-  if (executable->n_sides == 2) {
-    TSR_TRY(run_on_two_sides(executable));
+  if (executable->n_sides > 1) {
+    TSR_TRY(run_on_all_sides(executable));
   } else if (can_fly(executable)) {
     TSR_TRY(TSR_DEVICE_SLOT(executable->sides[0].device, run, executable->segments[0].handle));
   }
@@ -459,8 +526,9 @@ static tsr_status find_storage(const tsr_executable *executable, const char *cal
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: there is no executable, no tensor %d, or no bytes", caller, (int)tensor);
   }
   *storage = executable->tensor_storage[tensor];
-  const tsr_storage_desc *desc = &executable->sides[0].storages[*storage];
-  const int32_t kind = executable->flags[*storage] & TSR_UNREADABLE ? TSR_STORAGE_TEMPORARY : desc->kind;
+  const tsr_spot *spot = &executable->spots[*storage];
+  const tsr_storage_desc *desc = &executable->sides[spot->home].storages[*storage];
+  const int32_t kind = spot->flags & TSR_UNREADABLE ? TSR_STORAGE_TEMPORARY : desc->kind;
   if (!(allowed & (1 << kind))) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: tensor %d is %s%s", caller, (int)tensor, kinds[kind],
                     kind == TSR_STORAGE_TEMPORARY ? ": compile with keep_all to read it"
@@ -477,8 +545,9 @@ static tsr_status find_storage(const tsr_executable *executable, const char *cal
 static tsr_claim claim_storage(tsr_executable *executable, int32_t storage, int32_t is_written, tsr_use *use)
 {
   tsr_claim claim = claim_on(executable);
-  const tsr_side *side = &executable->sides[0];
-  for (int32_t i = 0; executable->flags[storage] & TSR_BOUND && i < executable->n_uses; i++) {
+  const tsr_spot *spot = &executable->spots[storage];
+  const tsr_side *side = &executable->sides[spot->home];
+  for (int32_t i = 0; spot->flags & TSR_BOUND && i < executable->n_uses; i++) {
     if (executable->uses[i].buffer->handle == side->buffers[side->storages[storage].buffer]) {
       *use = (tsr_use){.buffer = executable->uses[i].buffer, .is_written = is_written};
       claim.uses = use;
@@ -504,14 +573,17 @@ tsr_status tsr_executable_write(tsr_executable *executable, tsr_ref tensor, cons
   if (size == 0) {
     return TSR_OK;
   }
-  int32_t n_sides = executable->flags[storage] & TSR_WRITE_BOTH ? 2 : 1;
+  const tsr_spot *spot = &executable->spots[storage];
   tsr_status status = TSR_OK;
   tsr_use use;
   const tsr_claim claim = claim_storage(executable, storage, 1, &use);
   TSR_TRY(tsr_claim_take(&claim));
-  for (int32_t s = 0; s < n_sides && status == TSR_OK; s++) {
+  for (int32_t s = 0; s < executable->n_sides && status == TSR_OK; s++) {
     const tsr_side *side = &executable->sides[s];
     tsr_backend_buffer *buffer;
+    if (s != spot->home && !(spot->flags & TSR_WRITE_ALL && spot->sides >> s & 1)) {
+      continue;
+    }
     status = settled_buffer(side, storage, &buffer);
     if (status == TSR_OK) {
       status = TSR_DEVICE_SLOT(side->device, buffer_write, buffer, (uint64_t)side->storages[storage].offset,
@@ -533,7 +605,7 @@ tsr_status tsr_executable_read(tsr_executable *executable, tsr_ref tensor, void 
   if (size == 0) {
     return TSR_OK;
   }
-  const tsr_side *side = &executable->sides[executable->flags[storage] & TSR_ON_FALLBACK ? 1 : 0];
+  const tsr_side *side = &executable->sides[executable->spots[storage].last];
   tsr_use use;
   const tsr_claim claim = claim_storage(executable, storage, 0, &use);
   TSR_TRY(tsr_claim_take(&claim));
@@ -561,7 +633,13 @@ void tsr_executable_report_sized(const tsr_executable *executable, tsr_executabl
 
 int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line)
 {
-  return executable && line >= 0 && line < executable->n_lines && executable->line_side[line];
+  return executable && line >= 0 && line < executable->n_lines && falls_back(executable, line);
+}
+
+const tsr_device *tsr_executable_line_device(const tsr_executable *executable, int32_t line)
+{
+  return executable && line >= 0 && line < executable->n_lines ? executable->sides[executable->line_side[line]].device
+                                                               : NULL;
 }
 
 /* Within a claim. */

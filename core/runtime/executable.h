@@ -2,14 +2,17 @@
  *
  * An executable: the lines of a program in segments, each compiled by the backend of one device.
  *
- * Side 0 is the device asked for, side 1 the fallback device, if some lines run there. Every storage has its bytes on
- * side 0; those that lines of side 1 touch have a mirror there. Which of the two is current at which line is known when
- * the executable is made, and so are the copies that a run needs.
+ * The first sides are the devices asked for: one, or those that the program is split over. One more is the fallback
+ * device, if some lines run there. Every storage has a home, the side where the caller reads and writes it, and bytes
+ * on each side whose lines touch it. Which of them are current at which line is known when the executable is made, and
+ * so are the copies that a run needs.
  */
 #ifndef TESSERA_CORE_RUNTIME_EXECUTABLE_H
 #define TESSERA_CORE_RUNTIME_EXECUTABLE_H
 
 #include "core/runtime/internal.h"
+
+enum { TSR_MAX_SIDES = 32 /* bits in a set of sides */ };
 
 /* What one device contributes. */
 typedef struct tsr_side {
@@ -29,10 +32,11 @@ typedef struct tsr_segment {
   tsr_backend_executable *handle;
 } tsr_segment;
 
-/* A storage's bytes from one side to the other. */
+/* A storage's bytes from one side to another. */
 typedef struct tsr_copy_step {
   int32_t storage;
-  int32_t to; /* side */
+  int32_t from; /* side, likewise the next */
+  int32_t to;
 } tsr_copy_step;
 
 /* A buffer of the caller's, and what is done with it. */
@@ -41,31 +45,38 @@ typedef struct tsr_use {
   int32_t is_written; /* 0: only read */
 } tsr_use;
 
-/* What a call of slots uses, on one device or the two sides of an executable. The buffers are those of the first
- * device. */
+/* What a call of slots uses: on the devices of an executable, or on one device. */
 typedef struct tsr_claim {
-  tsr_device *devices[2];
   tsr_executable *executable; /* or NULL */
-  const tsr_use *uses;
+  tsr_device *device;         /* without an executable */
+  const tsr_use *uses;        /* [n_uses] buffers of these devices */
   int32_t n_uses;
   int32_t only_reads; /* 1: whatever uses[].is_written says */
 } tsr_claim;
 
-/* executable.flags, per storage */
+/* tsr_spot.flags */
 enum {
-  TSR_BOUND = 1 << 0,       /* in the caller's buffer: its bytes may change between runs unseen */
-  TSR_MIRRORED = 1 << 1,    /* lines of side 1 touch it */
-  TSR_WRITE_BOTH = 1 << 2,  /* a run takes both sides to be current at its start */
-  TSR_ON_FALLBACK = 1 << 3, /* after a run the current bytes are those of side 1 */
-  TSR_UNREADABLE = 1 << 4   /* a temporary without keep_all, whatever a backend takes it for: its bytes are shared */
+  TSR_BOUND = 1 << 0,      /* in the caller's buffer: its bytes may change between runs unseen */
+  TSR_WRITE_ALL = 1 << 1,  /* a run takes all sides that have it to be current at its start */
+  TSR_UNREADABLE = 1 << 2, /* a temporary without keep_all, whatever a backend takes it for: its bytes are shared */
+  TSR_CROSSES = 1 << 3     /* lines of several segments touch it */
 };
 
+/* What is known of a storage's place. */
+typedef struct tsr_spot {
+  uint32_t sides; /* bits of those whose lines touch it */
+  uint8_t home;   /* side where the caller's bytes are */
+  uint8_t last;   /* side whose bytes are current after a run */
+  uint8_t flags;
+} tsr_spot;
+
 struct tsr_executable {
-  tsr_side sides[2];
+  tsr_side *sides;   /* [n_sides] */
+  int32_t n_devices; /* sides before the fallback device */
   int32_t n_sides;
   int32_t n_storages, n_tensors, n_lines;
   int32_t *tensor_storage; /* [n_tensors] */
-  uint8_t *flags;          /* [n_storages] */
+  tsr_spot *spots;         /* [n_storages] */
   uint8_t *line_side;      /* [n_lines] */
   tsr_segment *segments;
   int32_t n_segments;
@@ -104,24 +115,30 @@ int tsr_executable_uses(const tsr_executable *executable, const tsr_backend_buff
  * concurrent. */
 tsr_status tsr_executable_settle(tsr_executable *executable);
 
-/* executable.c, within a claim */
-tsr_status tsr_executable_copy(tsr_executable *executable, int32_t storage, int32_t to);
+/* split.c: the side of one of the devices asked for, or -1; fills line_side with them, by the buffers that tensors are
+ * bound to. */
+int32_t tsr_executable_side_of(const tsr_executable *executable, const tsr_device *device);
+tsr_status tsr_executable_split(tsr_executable *executable, const tsr_program_desc *description,
+                                const tsr_compile_options *options);
 
-/* fusion.c, within tsr_device_enter or a claim: *operands_until of a plan for the device, the caller's to free; NULL if
- * the backend fuses nothing. is_elsewhere [n_lines]: 1 for lines that run on another device; NULL: those that this one
- * does not support. */
-tsr_status tsr_device_ask_fusion(tsr_device *device, const tsr_program_desc *description, const uint8_t *is_elsewhere,
-                                 int32_t **operands_until);
+/* schedule.c: a segment as a program of its own. storages: [n_storages], those of its side. */
+tsr_program_desc tsr_segment_describe(const tsr_segment *segment, const tsr_program_desc *description,
+                                      const tsr_storage_desc *storages);
+
+/* fusion.c, within a claim: *operands_until of a plan, the caller's to free; NULL if no backend fuses lines. Wants
+ * segments and sides[].storages' kinds. */
+tsr_status tsr_executable_ask_fusion(tsr_executable *executable, const tsr_program_desc *description,
+                                     int32_t **operands_until);
 
 /* placement.c: gives every storage its bytes on the sides that need them, and fills sides[].storages, buffers and
- * owned, flags BOUND and UNREADABLE. Wants tensor_storage, flags MIRRORED. Errors name the tensor. */
+ * owned, homes, flags BOUND and UNREADABLE. Wants tensor_storage, spots[].sides. Errors name the tensor. */
 tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *program,
                                 const tsr_compile_options *options);
 
-/* schedule.c: from line_side to segments; flags MIRRORED. */
+/* schedule.c: from line_side to segments; spots[].sides, flags CROSSES. */
 tsr_status tsr_executable_segment(tsr_executable *executable, const tsr_program_desc *description);
 
-/* schedule.c: from segments to copies; flags WRITE_BOTH and ON_FALLBACK. Wants the flags BOUND. */
+/* schedule.c: from segments to copies; spots[].last, flags WRITE_ALL. Wants homes and flags BOUND. */
 tsr_status tsr_executable_schedule(tsr_executable *executable, const tsr_program_desc *description);
 
 #endif

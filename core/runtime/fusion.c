@@ -9,7 +9,7 @@
 #include "core/program/plan.h"
 #include "core/runtime/executable.h"
 
-/* A backend's answer for a line, as one that the plan can use. */
+/* A backend's answer for a line of some that are compiled together, as one that the plan can use. */
 static int32_t until(tsr_device *device, const tsr_program_desc *description, int32_t line)
 {
   tsr_slot_enter();
@@ -18,21 +18,68 @@ static int32_t until(tsr_device *device, const tsr_program_desc *description, in
   return last > line && last < description->n_lines ? last : line;
 }
 
-tsr_status tsr_device_ask_fusion(tsr_device *device, const tsr_program_desc *description, const uint8_t *is_elsewhere,
-                                 int32_t **operands_until)
+/* The lines of a plan that keeps nothing longer than it is read, for the caller to free; or NULL. */
+static int32_t *make_lines(const tsr_program_desc *description)
 {
-  size_t size = ((size_t)description->n_lines + 1) * sizeof **operands_until;
+  int32_t *lines = malloc(((size_t)description->n_lines + 1) * sizeof *lines);
+  for (int32_t i = 0; lines && i < description->n_lines; i++) {
+    lines[i] = i;
+  }
+  return lines;
+}
+
+tsr_status tsr_executable_ask_fusion(tsr_executable *executable, const tsr_program_desc *description,
+                                     int32_t **operands_until)
+{
+  const size_t n = (size_t)description->n_storages + 1;
+  *operands_until = NULL;
+  int is_needed = 0;
+  for (int32_t s = 0; s < executable->n_sides; s++) {
+    is_needed |= executable->sides[s].device->backend->fusion != NULL;
+  }
+  if (!is_needed) {
+    return TSR_OK;
+  }
+  tsr_storage_desc *storages = calloc(n, sizeof *storages);
+  int32_t *lines = make_lines(description);
+  if (!storages || !lines) {
+    free(storages);
+    free(lines);
+    return tsr_fail_memory(n * sizeof *storages);
+  }
+  for (int32_t i = 0; i < executable->n_segments; i++) {
+    const tsr_segment *segment = &executable->segments[i];
+    tsr_device *device = executable->sides[segment->side].device;
+    for (int32_t k = 1; k < description->n_storages; k++) {
+      storages[k] = *tsr_storage_at(description, k);
+      storages[k].kind = executable->sides[segment->side].storages[k].kind;
+    }
+    const tsr_program_desc part = tsr_segment_describe(segment, description, storages);
+    for (int32_t k = 0; device->backend->fusion && k < part.n_lines; k++) {
+      lines[segment->first_line + k] = segment->first_line + until(device, &part, k);
+    }
+  }
+  free(storages);
+  *operands_until = lines;
+  return TSR_OK;
+}
+
+/* *operands_until of a plan for the device where lines that it does not support run elsewhere. Within
+ * tsr_device_enter. */
+static tsr_status ask_device(tsr_device *device, const tsr_program_desc *description, int32_t **operands_until)
+{
   *operands_until = NULL;
   if (!device->backend->fusion) {
     return TSR_OK;
   }
-  int32_t *lines = malloc(size);
+  int32_t *lines = make_lines(description);
   if (!lines) {
-    return tsr_fail_memory(size);
+    return tsr_fail_memory(((size_t)description->n_lines + 1) * sizeof *lines);
   }
   for (int32_t i = 0; i < description->n_lines; i++) {
-    int is_here = is_elsewhere ? !is_elsewhere[i] : tsr_device_supports_line(device, description, i);
-    lines[i] = is_here ? until(device, description, i) : i;
+    if (tsr_device_supports_line(device, description, i)) {
+      lines[i] = until(device, description, i);
+    }
   }
   *operands_until = lines;
   return TSR_OK;
@@ -51,7 +98,7 @@ tsr_status tsr_device_measure_pieces(tsr_device *device, const tsr_program *prog
   TSR_TRY(tsr_program_status(program));
   int32_t *operands_until;
   tsr_device_enter(device);
-  tsr_status status = tsr_device_ask_fusion(device, tsr_program_describe(program), NULL, &operands_until);
+  tsr_status status = ask_device(device, tsr_program_describe(program), &operands_until);
   tsr_device_leave(device);
   tsr_memory_plan plan = {0};
   if (status == TSR_OK) {
@@ -74,7 +121,7 @@ tsr_status tsr_device_measure_sized(tsr_device *device, const tsr_program *progr
   int32_t *operands_until;
   tsr_program_statistics found = {0};
   tsr_device_enter(device);
-  tsr_status status = tsr_device_ask_fusion(device, tsr_program_describe(program), NULL, &operands_until);
+  tsr_status status = ask_device(device, tsr_program_describe(program), &operands_until);
   tsr_device_leave(device);
   if (status == TSR_OK) {
     status = tsr_program_measure_for(program, alignment, operands_until, &found);

@@ -17,7 +17,7 @@ typedef struct placement {
   tsr_executable *executable;
   const tsr_program *program;
   const tsr_program_desc *description;
-  int64_t alignment; /* of every storage on both sides */
+  int64_t alignment; /* of every storage on all sides */
 } placement;
 
 static int64_t round_up(int64_t size, int64_t alignment)
@@ -58,8 +58,8 @@ static const char *kind_name(int32_t kind)
 /* 1 if the storage needs bytes on that side. */
 static int is_wanted(const placement *p, int32_t side, int32_t storage)
 {
-  return tsr_storage_at(p->description, storage)->size > 0 &&
-         (side == 0 || (p->executable->flags[storage] & TSR_MIRRORED));
+  const tsr_spot *spot = &p->executable->spots[storage];
+  return tsr_storage_at(p->description, storage)->size > 0 && (side == spot->home || (spot->sides >> side & 1));
 }
 
 static void put(tsr_side *side, int32_t storage, int32_t buffer, int64_t offset, int64_t size)
@@ -91,10 +91,10 @@ static tsr_status check_binding(const placement *p, const tsr_binding *binding)
     return tsr_fail(TSR_ERR_ARGUMENT, "tensor %d is bound to a buffer, but it is a temporary", (int)binding->tensor);
   }
   const char *name = storage_name(p, storage);
-  const tsr_device *device = executable->sides[0].device;
-  if (binding->buffer->device != device) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "'%s' is bound to a buffer of another device (%s) than the executable's (%s)",
-                    name, binding->buffer->device->name, device->name);
+  const tsr_device *device = binding->buffer->device;
+  if (tsr_executable_side_of(executable, device) < 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "'%s' is bound to a buffer of another device (%s) than the executable's (%s%s)",
+                    name, device->name, executable->sides[0].device->name, executable->n_devices > 1 ? " .." : "");
   }
   int64_t size = binding->buffer->size;
   if (binding->offset < 0 || binding->offset % device->properties.buffer_alignment != 0) {
@@ -106,7 +106,7 @@ static tsr_status check_binding(const placement *p, const tsr_binding *binding)
                     "'%s' has %" PRId64 " bytes and is bound at offset %" PRId64 " of a buffer of %" PRId64 " bytes",
                     name, wanted->size, binding->offset, size);
   }
-  if (executable->flags[storage] & TSR_BOUND) {
+  if (executable->spots[storage].flags & TSR_BOUND) {
     return tsr_fail(TSR_ERR_ARGUMENT, "'%s' is bound twice", name);
   }
   return TSR_OK;
@@ -141,16 +141,17 @@ static int by_place(const void *left, const void *right)
 }
 
 /* Bound ranges may overlap only where no line writes any of them: backends order lines by storages. */
-static tsr_status check_overlaps(const placement *p)
+static tsr_status check_overlaps(const placement *p, int32_t s)
 {
-  const tsr_side *side = &p->executable->sides[0];
+  const tsr_side *side = &p->executable->sides[s];
   const tsr_storage_desc **bound = calloc((size_t)p->executable->n_storages, sizeof *bound);
   if (!bound) {
     return tsr_fail_memory((size_t)p->executable->n_storages * sizeof *bound);
   }
   int32_t n = 0;
   for (int32_t i = 1; i < p->executable->n_storages; i++) {
-    if ((p->executable->flags[i] & TSR_BOUND) && side->storages[i].size > 0) {
+    const tsr_spot *spot = &p->executable->spots[i];
+    if ((spot->flags & TSR_BOUND) && spot->home == s && side->storages[i].size > 0) {
       bound[n++] = &side->storages[i];
     }
   }
@@ -184,25 +185,30 @@ static tsr_status check_overlaps(const placement *p)
 static tsr_status place_bound(placement *p, const tsr_compile_options *options)
 {
   tsr_executable *executable = p->executable;
-  tsr_side *side = &executable->sides[0];
   for (int32_t i = 0; i < options->n_bindings; i++) {
     const tsr_binding *binding = &options->bindings[i];
     TSR_TRY(check_binding(p, binding));
     int32_t storage = executable->tensor_storage[binding->tensor];
-    executable->flags[storage] |= TSR_BOUND;
-    if (is_wanted(p, 0, storage)) {
+    int32_t s = tsr_executable_side_of(executable, binding->buffer->device);
+    tsr_side *side = &executable->sides[s];
+    executable->spots[storage].flags |= TSR_BOUND;
+    executable->spots[storage].home = (uint8_t)s;
+    if (is_wanted(p, s, storage)) {
       put(side, storage, find_or_add_buffer(side, binding->buffer->handle), binding->offset,
           tsr_storage_at(p->description, storage)->size);
     }
   }
   for (int32_t i = 1; i < executable->n_storages; i++) {
-    if (tsr_storage_at(p->description, i)->kind == TSR_STORAGE_CONSTANT && !(executable->flags[i] & TSR_BOUND)) {
+    if (tsr_storage_at(p->description, i)->kind == TSR_STORAGE_CONSTANT && !(executable->spots[i].flags & TSR_BOUND)) {
       return tsr_fail(TSR_ERR_ARGUMENT,
                       "the constant '%s' is bound to no buffer: every constant of a program must be bound",
                       storage_name(p, i));
     }
   }
-  return check_overlaps(p);
+  for (int32_t s = 0; s < executable->n_devices; s++) {
+    TSR_TRY(check_overlaps(p, s));
+  }
+  return TSR_OK;
 }
 
 /* 1 for an output that lies where the device is fastest until the host asks for it: one that lines read and that is no
@@ -247,7 +253,8 @@ static tsr_status place_kind(placement *p, int32_t side_index, int32_t kind, int
   int64_t filled = 0;
   for (int32_t i = 1; i < p->executable->n_storages; i++) {
     const tsr_storage_desc *storage = tsr_storage_at(p->description, i);
-    int is_placed = side_index == 0 && (p->executable->flags[i] & TSR_BOUND);
+    const tsr_spot *spot = &p->executable->spots[i];
+    int is_placed = spot->home == side_index && (spot->flags & TSR_BOUND);
     if (storage->kind != kind || is_placed || !is_wanted(p, side_index, i) || usage_of(p, i) != usage) {
       continue;
     }
@@ -282,14 +289,14 @@ static tsr_status check_piece(const placement *p, const tsr_buffer *piece, int64
   return TSR_OK;
 }
 
-/* The plan of side 0's device; of one that fuses nothing where the caller's arena is too small for that. */
+/* A plan for all sides; for devices that fuse nothing where the caller's arena is too small for that. */
 static tsr_status make_plan(const placement *p, int64_t piece, int64_t room, tsr_memory_plan *plan)
 {
-  const tsr_executable *executable = p->executable;
+  tsr_executable *executable = p->executable;
   tsr_plan_options options = {.alignment = p->alignment, .piece = piece, .keep_all = executable->keep_all};
   int32_t *operands_until;
   tsr_memory_plan_finish(plan);
-  TSR_TRY(tsr_device_ask_fusion(executable->sides[0].device, p->description, executable->line_side, &operands_until));
+  TSR_TRY(tsr_executable_ask_fusion(executable, p->description, &operands_until));
   options.operands_until = operands_until;
   tsr_status status = tsr_memory_plan_make(p->description, &options, plan);
   if (status == TSR_OK && operands_until && plan->size > room) {
@@ -301,10 +308,10 @@ static tsr_status make_plan(const placement *p, int64_t piece, int64_t room, tsr
   return status;
 }
 
-/* The bytes of piece i of a plan; piece 0: all of them. */
-static int64_t piece_size(const tsr_memory_plan *plan, int64_t piece, int64_t i)
+/* The bytes of piece i of an arena of `size`; piece 0: all of them. */
+static int64_t piece_size(int64_t size, int64_t piece, int64_t i)
 {
-  return piece > 0 && plan->size - i * piece > piece ? piece : plan->size - i * piece;
+  return piece > 0 && size - i * piece > piece ? piece : size - i * piece;
 }
 
 /* The caller's pieces, as buffers of side 0. */
@@ -326,7 +333,7 @@ static tsr_status take_arena(placement *p, const tsr_compile_options *options, i
                       plan->size);
     }
     const tsr_buffer *buffer = n == 0 ? options->arena : options->arena_rest[n - 1];
-    status = check_piece(p, buffer, piece_size(plan, piece, n));
+    status = check_piece(p, buffer, piece_size(plan->size, piece, n));
     if (status == TSR_OK) {
       side->buffers[side->n_buffers++] = buffer->handle;
       n++;
@@ -335,89 +342,124 @@ static tsr_status take_arena(placement *p, const tsr_compile_options *options, i
   return status;
 }
 
-/* An arena of the side's own, in pieces of `piece` bytes; 0: in one. */
-static tsr_status make_arena(tsr_side *side, int64_t piece, const tsr_memory_plan *plan)
+/* How much of a plan a side needs; 0: it has no temporaries. */
+static int64_t arena_size(const placement *p, int32_t side, const tsr_memory_plan *plan)
 {
-  tsr_status status = TSR_OK;
-  for (int64_t i = 0; status == TSR_OK && (piece > 0 ? i * piece < plan->size : i < 1); i++) {
-    status = add_buffer(side, piece_size(plan, piece, i), TSR_BUFFER_DEVICE, kind_name(TSR_STORAGE_TEMPORARY));
-  }
-  return status;
-}
-
-/* How large the pieces of an arena are to be where no buffer can hold all of it; 0: none help. */
-static int64_t promised_piece(const placement *p, const tsr_device *device, int64_t size)
-{
-  uint64_t promised = device->properties.promised_buffer_size;
-  promised -= promised % (uint64_t)p->alignment;
-  return promised > 0 && promised < (uint64_t)size ? (int64_t)promised : 0;
-}
-
-static int needs_temporaries(const placement *p, int32_t side)
-{
+  int64_t size = 0;
   for (int32_t i = 1; i < p->executable->n_storages; i++) {
-    if (tsr_storage_at(p->description, i)->kind == TSR_STORAGE_TEMPORARY && is_wanted(p, side, i)) {
-      return 1;
+    const tsr_storage_desc *storage = tsr_storage_at(p->description, i);
+    if (storage->kind == TSR_STORAGE_TEMPORARY && is_wanted(p, side, i) && plan->offset[i] + storage->size > size) {
+      size = plan->offset[i] + storage->size;
     }
   }
-  return 0;
+  return round_up(size, p->alignment);
 }
 
-/* Side 0 decides upon the pieces: what a device may refuse to give in one, it may give in several. Both sides use the
- * same arena offsets: a temporary's mirror lives exactly as long as the temporary. */
+/* Arenas of the executable's own from side `first` on, in pieces of `piece` bytes; 0: in one each. */
+static tsr_status make_arenas(placement *p, int32_t first, int64_t piece, const tsr_memory_plan *plan)
+{
+  for (int32_t s = first; s < p->executable->n_sides; s++) {
+    const int64_t size = arena_size(p, s, plan);
+    for (int64_t i = 0; i * piece < size && (piece > 0 || i < 1); i++) {
+      TSR_TRY(add_buffer(&p->executable->sides[s], piece_size(size, piece, i), TSR_BUFFER_DEVICE,
+                         kind_name(TSR_STORAGE_TEMPORARY)));
+    }
+  }
+  return TSR_OK;
+}
+
+/* Takes back what make_arenas added to the first [n] buffers of each side. */
+static void drop_arenas(placement *p, const int32_t *n)
+{
+  for (int32_t s = 0; s < p->executable->n_sides; s++) {
+    tsr_side *side = &p->executable->sides[s];
+    for (; side->n_buffers > n[s]; side->n_buffers--) {
+      tsr_buffer_destroy_locked(side->owned[--side->n_owned]);
+    }
+  }
+}
+
+/* How large the pieces of arenas are to be where no buffer can hold all of one; 0: none help. */
+static int64_t promised_piece(const placement *p, int64_t size)
+{
+  uint64_t least = (uint64_t)size;
+  for (int32_t s = 0; s < p->executable->n_sides; s++) {
+    uint64_t promised = p->executable->sides[s].device->properties.promised_buffer_size;
+    promised -= promised % (uint64_t)p->alignment;
+    least = promised > 0 && promised < least ? promised : least;
+  }
+  return least < (uint64_t)size ? (int64_t)least : 0;
+}
+
+/* Where the temporaries of a plan lie. first: of each side, its arena's first buffer. */
+static void put_temporaries(placement *p, const int32_t *first, int64_t piece, const tsr_memory_plan *plan)
+{
+  for (int32_t s = 0; s < p->executable->n_sides; s++) {
+    for (int32_t i = 1; i < p->executable->n_storages; i++) {
+      const tsr_storage_desc *storage = tsr_storage_at(p->description, i);
+      if (storage->kind != TSR_STORAGE_TEMPORARY || !is_wanted(p, s, i)) {
+        continue;
+      }
+      const int64_t offset = plan->offset[i];
+      put(&p->executable->sides[s], i, first[s] + (int32_t)(piece > 0 ? offset / piece : 0),
+          piece > 0 ? offset % piece : offset, storage->size);
+    }
+  }
+}
+
+/* All sides use the same arena offsets: what a temporary has on another side lives exactly as long as the temporary.
+ * What a device may refuse to give in one, it may give in several. */
 static tsr_status place_temporaries(placement *p, const tsr_compile_options *options)
 {
   tsr_executable *executable = p->executable;
-  tsr_side *own = &executable->sides[0];
-  const int32_t first = own->n_buffers;
+  int32_t first[TSR_MAX_SIDES];
   tsr_memory_plan plan = {0};
   int64_t piece = options->n_arena_rest > 0 ? options->arena->size : 0;
   int64_t room = options->arena ? options->arena->size : INT64_MAX;
   for (int32_t i = 0; i < options->n_arena_rest; i++) {
     room += options->arena_rest[i] ? options->arena_rest[i]->size : 0;
   }
+  for (int32_t s = 0; s < executable->n_sides; s++) {
+    first[s] = executable->sides[s].n_buffers;
+  }
   tsr_status status = make_plan(p, piece, room, &plan);
-  const int is_used = needs_temporaries(p, 0);
   if (status == TSR_OK && options->arena) {
+    const int is_used = arena_size(p, 0, &plan) > 0;
     status = is_used ? take_arena(p, options, piece, &plan) : check_piece(p, options->arena, 0);
-  } else if (status == TSR_OK && is_used) {
-    status = make_arena(own, 0, &plan);
-    if (status == TSR_ERR_DEVICE_MEMORY && promised_piece(p, own->device, plan.size) > 0) {
-      piece = promised_piece(p, own->device, plan.size);
+    status = status == TSR_OK ? make_arenas(p, 1, piece, &plan) : status;
+  } else if (status == TSR_OK) {
+    status = make_arenas(p, 0, 0, &plan);
+    if (status == TSR_ERR_DEVICE_MEMORY && promised_piece(p, plan.size) > 0) {
+      drop_arenas(p, first);
+      piece = promised_piece(p, plan.size);
       status = make_plan(p, piece, room, &plan);
-      if (status == TSR_OK) {
-        status = make_arena(own, piece, &plan);
-      }
+      status = status == TSR_OK ? make_arenas(p, 0, piece, &plan) : status;
     }
   }
   executable->info.temporary_bytes = plan.unplanned;
   executable->info.planned_bytes = plan.size;
-  for (int32_t s = 0; s < executable->n_sides && status == TSR_OK; s++) {
-    tsr_side *side = &executable->sides[s];
-    const int64_t divided = s == 0 ? piece : 0;
-    const int32_t base = s == 0 ? first : side->n_buffers;
-    for (int32_t i = 1; i < executable->n_storages; i++) {
-      const tsr_storage_desc *storage = tsr_storage_at(p->description, i);
-      if (storage->kind != TSR_STORAGE_TEMPORARY || !is_wanted(p, s, i)) {
-        continue;
-      }
-      const int64_t offset = plan.offset[i];
-      put(side, i, base + (int32_t)(divided > 0 ? offset / divided : 0), divided > 0 ? offset % divided : offset,
-          storage->size);
-    }
-    if (s > 0 && needs_temporaries(p, s)) {
-      status = make_arena(side, 0, &plan);
-    }
+  if (status == TSR_OK) {
+    put_temporaries(p, first, piece, &plan);
   }
   tsr_memory_plan_finish(&plan);
   return status;
 }
 
 /* A temporary that is read from outside of its segment is an output there: no backend may do without its bytes. */
-static int32_t kind_for_backend(const tsr_executable *executable, int32_t kind)
+static int32_t kind_for_backend(const tsr_executable *executable, int32_t storage, int32_t kind)
 {
-  int is_seen = executable->keep_all || executable->n_segments > 1;
+  int is_seen = executable->keep_all || (executable->spots[storage].flags & TSR_CROSSES);
   return kind == TSR_STORAGE_TEMPORARY && is_seen ? TSR_STORAGE_OUTPUT : kind;
+}
+
+/* Where a storage lies that is bound to nothing: on the first device whose lines touch it, else on the first. */
+static uint8_t home_of(const tsr_executable *executable, int32_t storage)
+{
+  int32_t s = 0;
+  while (s < executable->n_devices && !(executable->spots[storage].sides >> s & 1)) {
+    s++;
+  }
+  return (uint8_t)(s < executable->n_devices ? s : 0);
 }
 
 tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *program,
@@ -446,13 +488,14 @@ tsr_status tsr_executable_place(tsr_executable *executable, const tsr_program *p
       return tsr_fail_memory(n_storages * sizeof *side->storages);
     }
     for (int32_t i = 1; i < executable->n_storages; i++) {
-      side->storages[i].kind = kind_for_backend(executable, tsr_storage_at(p.description, i)->kind);
+      side->storages[i].kind = kind_for_backend(executable, i, tsr_storage_at(p.description, i)->kind);
     }
   }
   for (int32_t i = 1; i < executable->n_storages; i++) {
     if (!executable->keep_all && tsr_storage_at(p.description, i)->kind == TSR_STORAGE_TEMPORARY) {
-      executable->flags[i] |= TSR_UNREADABLE;
+      executable->spots[i].flags |= TSR_UNREADABLE;
     }
+    executable->spots[i].home = home_of(executable, i);
   }
   TSR_TRY(place_bound(&p, options));
   for (int32_t s = 0; s < executable->n_sides; s++) {

@@ -82,7 +82,7 @@ static tsr_status make(tsr_ahead *a, tsr_transformer *t, const tsr_program *prog
 tsr_status tsr_ahead_make(tsr_transformer *transformer, const tsr_program *program, tsr_compiled *compiled,
                           int32_t *made)
 {
-  *made = is_whole(transformer->device, program);
+  *made = transformer->n_devices == 1 && is_whole(transformer->device, program);
   if (!*made) {
     return TSR_OK;
   }

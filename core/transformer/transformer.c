@@ -40,6 +40,42 @@ static tsr_status create_own(tsr_transformer *t)
   return t->cross.buffers && t->self.buffers && t->compiled ? TSR_OK : tsr_fail_memory(states * sizeof(tsr_buffer *));
 }
 
+/* Takes the devices from the options, and decides what lies where. */
+static tsr_status take_devices(tsr_transformer *t)
+{
+  uint64_t memory[TSR_MOST_DEVICES] = {0};
+  const int32_t n = t->options.n_others;
+  if (n < 0 || n >= TSR_MOST_DEVICES || (n > 0 && !t->options.others)) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "a model can be split over 1 to %d devices, not over %d", TSR_MOST_DEVICES,
+                    (int)n + 1);
+  }
+  for (int32_t i = 0; i <= n; i++) {
+    t->devices[i] = i == 0 ? t->device : t->options.others[i - 1];
+    for (int32_t k = 0; k < i; k++) {
+      if (!t->devices[i] || t->devices[i] == t->devices[k]) {
+        return tsr_fail(TSR_ERR_ARGUMENT, "device %d of those that share the model is %s; each is to be another one",
+                        (int)i + 1, t->devices[i] ? tsr_device_name(t->devices[i]) : "NULL");
+      }
+    }
+    memory[i] = tsr_device_get_properties(t->devices[i])->memory;
+  }
+  t->n_devices = n + 1;
+  t->options.others = NULL; /* the caller's */
+  return tsr_split_make(t->model, t->options.weights, memory, t->n_devices, &t->split);
+}
+
+/* The type of the states, if all devices agree; else f32. */
+static tsr_status choose_states(tsr_transformer *t)
+{
+  TSR_TRY(tsr_model_states(t->model, t->device, t->options.weights, &t->states));
+  for (int32_t i = 1; i < t->n_devices; i++) {
+    tsr_dtype wanted;
+    TSR_TRY(tsr_model_states(t->model, t->devices[i], t->options.weights, &wanted));
+    t->states = wanted == t->states ? wanted : TSR_F32;
+  }
+  return TSR_OK;
+}
+
 static tsr_status create(tsr_transformer *t)
 {
   size_t n = (size_t)t->model->parameters.n + 1;
@@ -67,7 +103,10 @@ tsr_status tsr_transformer_create(const tsr_model *model, tsr_device *device, co
     status = check_options(&t->options);
   }
   if (status == TSR_OK) {
-    status = tsr_model_states(model, device, t->options.weights, &t->states);
+    status = take_devices(t);
+  }
+  if (status == TSR_OK) {
+    status = choose_states(t);
   }
   if (status == TSR_OK) {
     t->options.cache = t->options.cache == 0          ? DEFAULT_CACHE
@@ -160,6 +199,7 @@ void tsr_transformer_destroy(tsr_transformer *transformer)
   }
   tsr_buffer_destroy(t->positions);
   tsr_buffer_destroy(t->one);
+  tsr_split_finish(&t->split);
   free(t->parameters);
   free(t->scales);
   free(t->siblings);
@@ -224,6 +264,22 @@ tsr_device *tsr_transformer_device(const tsr_transformer *transformer)
   return transformer->device;
 }
 
+tsr_device *const *tsr_transformer_devices(const tsr_transformer *transformer, int32_t *n)
+{
+  *n = transformer->n_devices;
+  return transformer->devices;
+}
+
+tsr_device *tsr_transformer_parameter_device(const tsr_transformer *transformer, int32_t parameter)
+{
+  return transformer->devices[tsr_split_parameter(&transformer->split, transformer->model, parameter)];
+}
+
+tsr_device *tsr_transformer_tables_device(const tsr_transformer *transformer)
+{
+  return transformer->devices[tsr_split_tables(&transformer->split, transformer->model)];
+}
+
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
 static int64_t state_row_size(const tsr_transformer *t)
@@ -242,12 +298,19 @@ static int64_t room_for(int64_t rows)
   return room;
 }
 
+/* The device of keys or values number `index` of a pool: that of their layer. */
+static tsr_device *state_device(const tsr_transformer *t, int32_t index)
+{
+  return t->devices[tsr_split_decoder_layer(&t->split, t->model, index / 2)];
+}
+
 static tsr_status make_state(const tsr_transformer *t, const tsr_state_pool *pool, int32_t index, int64_t room,
                              tsr_buffer **buffer)
 {
-  return tsr_fail_context(tsr_buffer_create(t->device, room * state_row_size(t), TSR_BUFFER_DEVICE, buffer),
-                          "the %s state of layer %d for %lld positions (a smaller batch or beam needs less)",
-                          pool->part, (int)(index / 2), (long long)room);
+  return tsr_fail_context(
+      tsr_buffer_create(state_device(t, index), room * state_row_size(t), TSR_BUFFER_DEVICE, buffer),
+      "the %s state of layer %d for %lld positions (a smaller batch or beam needs less)", pool->part, (int)(index / 2),
+      (long long)room);
 }
 
 /* Room for `rows` rows, what was in them lost if it grows. */
@@ -289,7 +352,8 @@ static tsr_status reserve_shortlist(tsr_transformer *t, int64_t rows)
   t->shortlist = NULL;
   t->shortlist_rows = 0;
   int64_t size = rows * t->model->config.d_model * (int64_t)tsr_dtype_size(t->states);
-  TSR_TRY(tsr_fail_context(tsr_buffer_create(t->device, size, TSR_BUFFER_DEVICE, &t->shortlist),
+  tsr_device *device = t->devices[tsr_split_logits(&t->split, t->model)];
+  TSR_TRY(tsr_fail_context(tsr_buffer_create(device, size, TSR_BUFFER_DEVICE, &t->shortlist),
                            "the weights of a shortlist of %lld tokens", (long long)rows));
   t->shortlist_rows = rows;
   return TSR_OK;
@@ -400,6 +464,8 @@ tsr_status tsr_transformer_executable(tsr_transformer *transformer, const tsr_pr
                                    .profile = t->options.profile && !keep_all,
                                    .fallback = t->options.fallback,
                                    .keep_all = keep_all,
+                                   .n_others = t->n_devices - 1,
+                                   .others = t->devices + 1,
                                    .arena = own ? own->arena : NULL};
     status = tsr_executable_create(t->device, program, &options, executable);
   }
@@ -497,16 +563,16 @@ static tsr_status grow_in_place(tsr_transformer *t, const tsr_program_key *key)
   return tsr_transformer_run(t, grow, 1.0);
 }
 
-/* Runs a program of tsr_build_regrown between two buffers. */
-static tsr_status run_between(const tsr_transformer *t, const tsr_program *program, tsr_buffer *before,
-                              tsr_buffer *after)
+/* Runs a program of tsr_build_regrown between two buffers of a device. */
+static tsr_status run_between(const tsr_transformer *t, tsr_device *device, const tsr_program *program,
+                              tsr_buffer *before, tsr_buffer *after)
 {
   const tsr_binding bindings[] = {{.tensor = tsr_program_find(program, TSR_BEFORE_NAME), .buffer = before},
                                   {.tensor = tsr_program_find(program, TSR_AFTER_NAME), .buffer = after}};
   const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = 2,
                                        .strict = t->options.strict, .fallback = t->options.fallback};
   tsr_executable *executable = NULL;
-  TSR_TRY(tsr_executable_create(t->device, program, &options, &executable));
+  TSR_TRY(tsr_executable_create(device, program, &options, &executable));
   tsr_status status = tsr_executable_run(executable);
   tsr_executable_destroy(executable);
   return status;
@@ -524,7 +590,7 @@ static tsr_status grow_pool(tsr_transformer *t, tsr_state_pool *pool, const tsr_
     tsr_buffer *buffer = NULL;
     status = make_state(t, pool, i, room, &buffer);
     if (status == TSR_OK) {
-      status = run_between(t, builder.program, pool->buffers[i], buffer);
+      status = run_between(t, state_device(t, i), builder.program, pool->buffers[i], buffer);
     }
     tsr_buffer_destroy(status == TSR_OK ? pool->buffers[i] : buffer);
     pool->buffers[i] = status == TSR_OK ? buffer : pool->buffers[i];

@@ -7,6 +7,7 @@
 
 #include "core/runtime/fault.h"
 #include "core/transformer/programs.h"
+#include "core/transformer/split.h"
 #include "tessera/inspect.h"
 
 typedef struct tsr_ahead tsr_ahead;
@@ -59,7 +60,10 @@ typedef struct tsr_times {
  * by another thread. */
 struct tsr_transformer {
   const tsr_model *model;
-  tsr_device *device;
+  tsr_device *device; /* the first of the next, which are usually one */
+  tsr_device *devices[TSR_MOST_DEVICES];
+  int32_t n_devices;
+  tsr_split split; /* over the devices */
   tsr_transformer_options options;
   tsr_dtype states;        /* type of the keys and values that are kept, and of a shortlist */
   tsr_buffer **parameters; /* [parameter count] */
@@ -83,7 +87,11 @@ struct tsr_transformer {
 /* Makes and fills the buffers of all constants. */
 tsr_status tsr_transformer_upload(tsr_transformer *transformer) TSR_MUST_CHECK;
 
-/* Bytes of the weights on the device. */
+/* Where a parameter lies, and where what all layers share does. */
+tsr_device *tsr_transformer_parameter_device(const tsr_transformer *transformer, int32_t parameter);
+tsr_device *tsr_transformer_tables_device(const tsr_transformer *transformer);
+
+/* Bytes of the weights on the devices. */
 int64_t tsr_transformer_weights_size(const tsr_transformer *transformer);
 
 /* Sibling number `index` of a first one, from 0, which is the first itself; made when it does not exist yet. It is

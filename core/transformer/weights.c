@@ -54,8 +54,9 @@ static tsr_status upload_quantised(tsr_transformer *t, int32_t index, const stag
   const int64_t at_once = columns > 0 ? UPLOAD_ELEMENTS / columns : 1;
   float *values = (float *)(void *)staging->elements;
   uint32_t largest = 0;
-  TSR_TRY(tsr_buffer_create(t->device, elements, TSR_BUFFER_DEVICE, &t->parameters[index]));
-  TSR_TRY(tsr_buffer_create(t->device, rows * size, TSR_BUFFER_DEVICE, &t->scales[index]));
+  tsr_device *device = tsr_transformer_parameter_device(t, index);
+  TSR_TRY(tsr_buffer_create(device, elements, TSR_BUFFER_DEVICE, &t->parameters[index]));
+  TSR_TRY(tsr_buffer_create(device, rows * size, TSR_BUFFER_DEVICE, &t->scales[index]));
   for (int64_t first = 0; first < rows; first += at_once) {
     int64_t n = rows - first < at_once ? rows - first : at_once;
     if (parameter->stored == TSR_I8) {
@@ -77,7 +78,8 @@ static tsr_status upload_converted(tsr_transformer *t, int32_t index, tsr_dtype 
   int64_t size = (int64_t)tsr_dtype_size(dtype);
   int64_t total = tsr_shape_elements(&parameter->shape);
   uint32_t largest = 0;
-  TSR_TRY(tsr_buffer_create(t->device, total * size, TSR_BUFFER_DEVICE, &t->parameters[index]));
+  tsr_device *device = tsr_transformer_parameter_device(t, index);
+  TSR_TRY(tsr_buffer_create(device, total * size, TSR_BUFFER_DEVICE, &t->parameters[index]));
   for (int64_t first = 0; first < total; first += UPLOAD_ELEMENTS) {
     int64_t n = total - first < UPLOAD_ELEMENTS ? total - first : UPLOAD_ELEMENTS;
     TSR_TRY(tsr_parameter_read(parameter, first, n, dtype, elements));
@@ -99,12 +101,12 @@ static tsr_status upload_parameter(tsr_transformer *t, int32_t index, const stag
 static tsr_status upload(tsr_transformer *t, const staging_area *staging)
 {
   const int32_t one = 1;
-  TSR_TRY(tsr_buffer_create(t->device, sizeof one, TSR_BUFFER_DEVICE, &t->one));
+  TSR_TRY(tsr_buffer_create(tsr_transformer_tables_device(t), sizeof one, TSR_BUFFER_DEVICE, &t->one));
   TSR_TRY(tsr_buffer_write(t->one, 0, sizeof one, &one));
   for (int32_t i = 0; i < t->model->parameters.n; i++) {
     TSR_TRY(upload_parameter(t, i, staging));
   }
-  return tsr_positions_upload(&t->model->config, t->device, &t->positions);
+  return tsr_positions_upload(&t->model->config, tsr_transformer_tables_device(t), &t->positions);
 }
 
 tsr_status tsr_transformer_upload(tsr_transformer *transformer)

@@ -32,6 +32,8 @@ static tsr_status load(const tsr_translator *t, tsr_seat *seat)
                                            .strict = t->options.strict,
                                            .cache = t->options.static_batches ? 0 : CACHE,
                                            .workers = 1,
+                                           .n_others = seat->n_devices - 1,
+                                           .others = seat->devices + 1,
                                            .profile = t->options.profile};
   TSR_TRY(tsr_transformer_create(t->model, seat->device, &options, &seat->transformer));
   for (int32_t i = 0; i < seat->n_workers; i++) {
@@ -52,9 +54,19 @@ static tsr_status load(const tsr_translator *t, tsr_seat *seat)
 static void unload(tsr_seat *seat)
 {
   tsr_transformer_destroy(seat->transformer);
-  tsr_device_close(seat->device);
+  for (int32_t i = 0; i < seat->n_devices; i++) {
+    tsr_device_close(seat->devices[i]);
+  }
   seat->transformer = NULL;
   seat->device = NULL;
+  seat->n_devices = 0;
+}
+
+/* After one of its devices was opened into seat->devices. */
+static void take_device(tsr_seat *seat)
+{
+  seat->n_devices++;
+  seat->device = seat->devices[0];
 }
 
 /* Opens what auto would choose without those that failed. The one on the seat is one of them; the error that it gave is
@@ -70,7 +82,8 @@ static tsr_status open_other(tsr_translator *t, tsr_seat *seat)
     names[i] = t->failed[i];
   }
   unload(seat);
-  TSR_TRY(tsr_device_open_other(t->runtime, names, t->n_failed, &seat->device));
+  TSR_TRY(tsr_device_open_other(t->runtime, names, t->n_failed, &seat->devices[0]));
+  take_device(seat);
   tsr_log(TSR_LOG_WARNING, "going on with %s", tsr_device_name(seat->device));
   return TSR_OK;
 }
@@ -88,10 +101,14 @@ static tsr_status load_somewhere(tsr_translator *t, tsr_seat *seat)
   }
 }
 
-static tsr_status open_seat(tsr_translator *t, const char *name, tsr_seat *seat)
+/* names: [n]; more than one if the model is split. */
+static tsr_status open_seat(tsr_translator *t, const char *const *names, int32_t n_names, tsr_seat *seat)
 {
-  seat->is_auto = is_auto(name) && !t->options.profile;
-  TSR_TRY(tsr_device_open(t->runtime, name, &seat->device));
+  seat->is_auto = n_names == 1 && is_auto(names[0]) && !t->options.profile;
+  for (int32_t i = 0; i < n_names; i++) {
+    TSR_TRY(tsr_device_open(t->runtime, names[i], &seat->devices[i]));
+    take_device(seat);
+  }
   int32_t concurrent = (int32_t)tsr_device_get_properties(seat->device)->concurrent_runs;
   int32_t n = t->options.workers > 0 ? t->options.workers : concurrent > 1 ? concurrent : 1;
   seat->workers = calloc((size_t)n, sizeof *seat->workers);
@@ -112,10 +129,12 @@ tsr_status tsr_seats_open(tsr_translator *t)
     TSR_TRY(tsr_runtime_create(NULL, &t->own_runtime));
   }
   t->runtime = t->options.runtime ? t->options.runtime : t->own_runtime;
-  int32_t n = t->options.n_devices > 0 ? t->options.n_devices : 1;
-  for (int32_t i = 0; i < n; i++) {
+  static const char *const any = NULL;
+  const char *const *names = t->options.n_devices > 0 ? t->options.devices : &any;
+  const int32_t n = t->options.n_devices > 0 ? t->options.n_devices : 1, at_once = t->options.split ? n : 1;
+  for (int32_t i = 0; i < n; i += at_once) {
     t->n_seats++;
-    TSR_TRY(open_seat(t, t->options.n_devices > 0 ? t->options.devices[i] : NULL, &t->seats[i]));
+    TSR_TRY(open_seat(t, names + i, at_once, &t->seats[i / at_once]));
   }
   TSR_TRY(tsr_alignment_choose(t, t->seats[0].workers[0].transformer));
   return t->options.static_batches ? TSR_OK : tsr_seats_start(t);
@@ -273,9 +292,11 @@ static tsr_device *find_device(tsr_translator *t, int32_t *index, int32_t *is_lo
   pthread_mutex_lock(&t->lock);
   for (int32_t i = 0; i < t->n_seats && !found; i++) {
     const tsr_seat *seat = &t->seats[i];
-    if (seat->device && (*index)-- == 0) {
-      found = seat->device;
-      *is_lost = seat->is_dead || seat->failure != TSR_OK;
+    for (int32_t k = 0; k < seat->n_devices && !found; k++) {
+      if ((*index)-- == 0) {
+        found = seat->devices[k];
+        *is_lost = seat->is_dead || seat->failure != TSR_OK;
+      }
     }
   }
   pthread_mutex_unlock(&t->lock);

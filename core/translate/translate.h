@@ -106,9 +106,11 @@ typedef struct tsr_shown {
   int32_t n_left;   /* calls, one after the other, that left all to other devices */
 } tsr_shown;
 
-/* A device and the threads that search on it. */
+/* A device, or those that a model is split over, and the threads that search on it. */
 typedef struct tsr_seat {
-  tsr_device *device;
+  tsr_device *device;                 /* the first of the next */
+  tsr_device *devices[TSR_MAX_SEATS]; /* [n_devices], usually one */
+  int32_t n_devices;
   tsr_transformer *transformer;
   int32_t is_auto;    /* another device takes its place where it fails */
   tsr_status failure; /* TSR_OK, or how it failed: its workers stop, and the last of them replaces it */

@@ -15,6 +15,10 @@ static tsr_status check_options(const tsr_translator_options *o)
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_options: %d devices; there can be 0 to %d, with their names",
                     (int)o->n_devices, TSR_MAX_SEATS);
   }
+  if (o->split && o->n_devices < 2) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translator_options: a model is split over 2 devices or more, not over %d",
+                    (int)o->n_devices);
+  }
   if (o->batch < 0 || o->batch > MOST_BATCH || o->workers < 0 || o->workers > MOST_WORKERS || o->queue < 0) {
     return tsr_fail(
         TSR_ERR_ARGUMENT,
@@ -507,7 +511,7 @@ void tsr_translator_measure_sized(tsr_translator *translator, tsr_translator_sta
   now.waiting = t->n_waiting;
   for (int32_t i = 0; i < t->n_seats; i++) {
     int32_t works = !t->seats[i].is_dead && t->seats[i].failure == TSR_OK;
-    now.devices += works;
+    now.devices += works ? t->seats[i].n_devices : 0;
     now.workers += works ? t->seats[i].n_used : 0;
   }
   pthread_mutex_unlock(&t->lock);

@@ -175,7 +175,7 @@ TSR_API tsr_status tsr_buffer_read(tsr_buffer *buffer, int64_t offset, int64_t s
  * lies around it is never written. Ranges of different tensors do not overlap, unless all of them are only read. */
 typedef struct tsr_binding {
   tsr_ref tensor;     /* a tensor of the program, as its builder returned it or tsr_program_find finds it */
-  tsr_buffer *buffer; /* on the executable's device, large enough; outlives the executable */
+  tsr_buffer *buffer; /* on the executable's device, or one of them, large enough; outlives the executable */
   int64_t offset;     /* bytes; a multiple of the device's buffer_alignment */
 } tsr_binding;
 
@@ -197,9 +197,14 @@ typedef struct tsr_compile_options {
    * as the arena, the last one perhaps smaller. No temporary lies in two of them. Borrowed during the call. */
   tsr_buffer *const *arena_rest;
   int32_t n_arena_rest;
-  int32_t reserved;
+  /* More devices, of the same runtime, each once, that the program is split over. A line runs where the largest of the
+   * bound constants and states lies that it uses, so that these are not moved. A line without such runs where the line
+   * before it does. What a line reads is copied to its device by way of the host. A binding's buffer may lie on any of
+   * the devices, and the arena on the first. Borrowed during the call. */
+  int32_t n_others;
+  tsr_device *const *others;
 } tsr_compile_options;
-TSR_SIZED_PIN(tsr_compile_options, reserved, 60);
+TSR_SIZED_PIN(tsr_compile_options, others, 64);
 
 /* Compiles a program for a device. Lines that the device does not support run on the fallback device, with copies
  * between the two (tsr_executable_report counts them). The program may be destroyed afterwards. *executable is the
@@ -233,7 +238,7 @@ TSR_API tsr_status tsr_executable_start_many(tsr_executable *executable, int32_t
 typedef struct tsr_executable_info {
   int32_t lines;           /* of the program */
   int32_t fallback_lines;  /* of them on the fallback device */
-  int32_t segments;        /* stretches of lines on one device: 1 without fallback */
+  int32_t segments;        /* stretches of lines on one device: 1 without another device */
   int32_t copies;          /* copies between the devices in one run */
   int64_t copy_bytes;      /* their bytes */
   int64_t temporary_bytes; /* that one buffer per temporary would take */
@@ -247,6 +252,9 @@ static inline void tsr_executable_report(const tsr_executable *executable, tsr_e
 
 /* 1 if line `line` runs on the fallback device. */
 TSR_API int tsr_executable_line_fell_back(const tsr_executable *executable, int32_t line);
+
+/* The device that runs line `line`; NULL: there is no such line. */
+TSR_API const tsr_device *tsr_executable_line_device(const tsr_executable *executable, int32_t line);
 
 /* What each line hands to its device: kernels, and waits for all before them (tessera/backend.h). A line that is
  * computed as one with later lines has none. n must be the number of lines; the executable was compiled without

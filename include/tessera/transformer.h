@@ -200,8 +200,39 @@ typedef struct tsr_transformer_options {
   int32_t workers;      /* batches that tsr_generate computes side by side, each on a thread; 0: as many as the device's
                            concurrent_runs and the number of sentences suggest */
   int32_t profile;      /* 1: measure the times of its programs' lines, for tsr_transformer_profile (inspect.h) */
+  /* More devices, each once and of the same runtime, over which the model is split, as tsr_model_get_part says; they
+   * outlive the transformer. The list is borrowed during the call. What a device's layers make of a batch goes to the
+   * next device by way of the host; the devices work one after the other. */
+  tsr_device *const *others;
+  int32_t n_others; /* at most 15 */
+  int32_t reserved;
 } tsr_transformer_options;
-TSR_SIZED_PIN(tsr_transformer_options, profile, 28);
+TSR_SIZED_PIN(tsr_transformer_options, reserved, 44);
+
+/* What of a model lies on one of the devices that it is split over. A device takes layers that follow each other; the
+ * devices' memory decides how many: the weights fill the fullest device as little as they can. */
+typedef struct tsr_model_part {
+  int64_t weight_bytes;
+  int32_t first_encoder_layer; /* from 0 */
+  int32_t encoder_layers;      /* 0: none */
+  int32_t first_decoder_layer;
+  int32_t decoder_layers;
+  int32_t has_tables; /* 1: the decoder's embedding and positions, and those that it shares with the encoder */
+  int32_t has_logits; /* 1: the logits' weights; a decoder's embedding may be that, too */
+} tsr_model_part;
+
+/* What lies on device `index` (from 0) of `devices` [n_devices], 1 to 16. weights: as in tsr_transformer_options. No
+ * weights are needed or loaded. Any thread. Errors: TSR_ERR_ARGUMENT, TSR_ERR_DEVICE_MEMORY (the weights are larger
+ * than the devices' memory). */
+TSR_API tsr_status tsr_model_get_part_sized(const tsr_model *model, tsr_dtype weights, tsr_device *const *devices,
+                                            int32_t n_devices, int32_t index, tsr_model_part *part,
+                                            size_t size) TSR_MUST_CHECK;
+static inline TSR_MUST_CHECK tsr_status tsr_model_get_part(const tsr_model *model, tsr_dtype weights,
+                                                           tsr_device *const *devices, int32_t n_devices, int32_t index,
+                                                           tsr_model_part *part)
+{
+  return tsr_model_get_part_sized(model, weights, devices, n_devices, index, part, sizeof *part);
+}
 
 /* Uploads the weights. `model` and `device` outlive *transformer, which is the caller's until tsr_transformer_destroy.
  * `options` may be NULL. One thread at a time. Errors: TSR_ERR_FORMAT (a tensor missing, of a wrong shape or type, or
@@ -266,7 +297,11 @@ TSR_API tsr_status tsr_transformer_bind(tsr_transformer *transformer, const tsr_
                                         int32_t room, int32_t *n) TSR_MUST_CHECK;
 
 TSR_API const tsr_model *tsr_transformer_model(const tsr_transformer *transformer);
-TSR_API tsr_device *tsr_transformer_device(const tsr_transformer *transformer);
+TSR_API tsr_device *tsr_transformer_device(const tsr_transformer *transformer); /* the first */
+
+/* All its devices; they live as long as the transformer. An executable of its programs is created for the first, with
+ * the others as tsr_compile_options.others. */
+TSR_API tsr_device *const *tsr_transformer_devices(const tsr_transformer *transformer, int32_t *n);
 
 #ifdef __cplusplus
 }

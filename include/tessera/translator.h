@@ -22,7 +22,8 @@ typedef struct tsr_translator tsr_translator;
 typedef struct tsr_translator_options {
   uint32_t struct_size;
   int32_t n_devices;          /* 0: one: TESSERA_DEVICE, else auto */
-  const char *const *devices; /* [n_devices] names as tsr_device_open takes them. All compute side by side */
+  const char *const *devices; /* [n_devices] names as tsr_device_open takes them. All compute side by side, each with
+                                 all of the model, unless `split` is set */
   tsr_runtime *runtime;       /* has the devices; outlives the translator. NULL: the translator makes one */
   tsr_dtype weights;          /* as in tsr_transformer_options, likewise the next */
   int32_t strict;
@@ -42,9 +43,11 @@ typedef struct tsr_translator_options {
   tsr_progress_fn progress;
   void *progress_user;
   uint32_t alignment_heads; /* bit h: head h of alignment_layer, from 0, aligns; 0: all heads do, or those found */
-  int32_t reserved;
+  /* 1: the model is split over the devices, which are named and work one after the other (tsr_model_get_part): for a
+   * model that none of them can hold. They count as one device, and if one fails, all have. */
+  int32_t split;
 } tsr_translator_options;
-TSR_SIZED_PIN(tsr_translator_options, reserved, 76);
+TSR_SIZED_PIN(tsr_translator_options, split, 76);
 
 /* Loads the model of a folder onto the devices. `options` may be NULL. *translator is the caller's until
  * tsr_translator_close. Blocks. Errors: those of tsr_model_open, tsr_tokenizer_open, tsr_device_open and
