@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# golden.sh CASE DEVICE: holds a device against a recorded case. Exit code 77 (skipped) without the device.
+# golden.sh CASE DEVICE: holds a device against a recorded case. Exit code 77 (skipped) without the device. DEVICE may
+# be several, A,B: the model is split over them.
 # DEVICE swiftshader is vulkan:0 through the driver that TESSERA_SWIFTSHADER_ICD names.
 # TESSERA_GOLDENS names another folder of recordings of the same form; a case that it lacks is skipped.
 set -eu
@@ -23,17 +24,21 @@ if [ "$device" = swiftshader ]; then
   device=vulkan:0
 fi
 names=$("$TESSERA" devices --names) || true
-case $device in
-*:*) wanted=$device ;;
-*) wanted=$device:0 ;;
-esac
-if ! echo "$names" | grep -qx "$wanted"; then
-  echo "skipped: there is no device $device"
-  exit 77
-fi
-"$TESSERA" golden "$folder" --recorded "$recorded" --device "$device"
+split=
+for one in $(echo "$device" | tr , ' '); do
+  case $one in
+  *:*) wanted=$one ;;
+  *) wanted=$one:0 ;;
+  esac
+  if ! echo "$names" | grep -qx "$wanted"; then
+    echo "skipped: there is no device $one"
+    exit 77
+  fi
+  [ "$one" = "$device" ] || split=--split
+done
+"$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" $split
 # A tolerance that nothing meets is reported as a difference.
-if "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" --tolerance 0 --scores 0 --json \
+if "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" $split --tolerance 0 --scores 0 --json \
   >/dev/null; then
   echo "a tolerance of 0 should have been missed"
   exit 1

@@ -25,7 +25,8 @@ typedef struct request {
   tsr_cli_kinds kinds;
   const char *folder;
   const char *profiled; /* to profile on, or NULL */
-  const char *device;   /* whose commands are shown, or NULL */
+  tsr_names devices;    /* whose commands are shown, or none */
+  int split;            /* 1: the model is split over the devices */
   int statistics;
   int as_json;
   unsigned training; /* bit TSR_STEP_*: the programs of training that are shown */
@@ -43,10 +44,12 @@ enum { N_TRAINING_KINDS = sizeof training_kinds / sizeof training_kinds[0] };
 /* What is open: without profiling, the model alone. */
 typedef struct session {
   tsr_runtime *runtime;
-  tsr_device *device;
+  tsr_device *devices[TSR_NAMES]; /* [n_devices] */
+  int32_t n_devices;
   tsr_model *model;
   tsr_transformer *transformer;
   json_t *list;
+  json_t *parts; /* of a split, or NULL */
 } session;
 
 static void print_statistics(const char *kind, const tsr_program_statistics *s)
@@ -79,9 +82,17 @@ static json_t *statistics_json(const char *kind, const tsr_program_statistics *s
 /* Of a line, or of a whole program. */
 typedef struct line_cost {
   tsr_line_commands commands;
-  double weights; /* bytes of constants that are read */
-  double rest;    /* of all else that is read or written */
+  const tsr_device *device; /* that runs the line */
+  double weights;           /* bytes of constants that are read */
+  double rest;              /* of all else that is read or written */
 } line_cost;
+
+typedef struct program_costs {
+  line_cost *lines;
+  line_cost all;
+  int is_told; /* 1: all backends tell their commands */
+  tsr_executable_info info;
+} program_costs;
 
 /* Bytes of constants that a line reads; of a table, the rows that it takes. */
 static double weight_bytes(const tsr_program_desc *desc, int32_t index)
@@ -104,8 +115,7 @@ static double weight_bytes(const tsr_program_desc *desc, int32_t index)
   return sum;
 }
 
-/* costs: [lines + 1], the last one's sums. */
-static tsr_status find_costs(const session *s, const tsr_program *program, line_cost *costs)
+static tsr_status find_costs(const session *s, const tsr_program *program, program_costs *costs)
 {
   const tsr_compile_options options = {TSR_SIZED(tsr_compile_options)};
   const tsr_program_desc *desc = tsr_program_describe(program);
@@ -117,15 +127,21 @@ static tsr_status find_costs(const session *s, const tsr_program *program, line_
   }
   if (status == TSR_OK) {
     status = tsr_executable_commands(executable, commands, desc->n_lines);
+    costs->is_told = status == TSR_OK;
+    status = status == TSR_ERR_UNSUPPORTED && s->n_devices > 1 ? TSR_OK : status;
   }
-  line_cost *sum = &costs[desc->n_lines];
+  line_cost *sum = &costs->all;
   for (int32_t i = 0; i < desc->n_lines && status == TSR_OK; i++) {
     const double weights = weight_bytes(desc, i);
-    costs[i] = (line_cost){commands[i], weights, tsr_line_bytes(desc, i) - weights};
+    costs->lines[i] =
+        (line_cost){commands[i], tsr_executable_line_device(executable, i), weights, tsr_line_bytes(desc, i) - weights};
     sum->commands.dispatches += commands[i].dispatches;
     sum->commands.barriers += commands[i].barriers;
     sum->weights += weights;
-    sum->rest += costs[i].rest;
+    sum->rest += costs->lines[i].rest;
+  }
+  if (status == TSR_OK) {
+    tsr_executable_report(executable, &costs->info);
   }
   tsr_executable_destroy(executable);
   free(commands);
@@ -138,38 +154,60 @@ static int32_t stages_of(const tsr_line_commands *all)
   return all->dispatches > 0 ? all->barriers + 1 : 0;
 }
 
-static void print_costs(const tsr_program *program, const line_cost *costs)
+static void print_costs(const tsr_program *program, const program_costs *costs, int split)
 {
   char text[512];
-  printf("dispatches  barriers       weights          rest  line\n");
+  printf("%s     weights          rest  %sline\n", costs->is_told ? "dispatches  barriers  " : "",
+         split ? "device        " : "");
   for (int32_t i = 0; i < tsr_program_line_count(program); i++) {
-    printf("%10d %9d %11.1f KB %10.1f KB  %s\n", (int)costs[i].commands.dispatches, (int)costs[i].commands.barriers,
-           costs[i].weights * 1e-3, costs[i].rest * 1e-3, tsr_program_print_line(program, i, text, sizeof text));
+    const line_cost *cost = &costs->lines[i];
+    if (costs->is_told) {
+      printf("%10d %9d ", (int)cost->commands.dispatches, (int)cost->commands.barriers);
+    }
+    printf("%*.1f KB %10.1f KB  ", costs->is_told ? 11 : 9, cost->weights * 1e-3, cost->rest * 1e-3);
+    if (split) {
+      printf("%-12s  ", tsr_device_name(cost->device));
+    }
+    printf("%s\n", tsr_program_print_line(program, i, text, sizeof text));
   }
 }
 
-static void print_cost(const char *device, const line_cost *all)
+static void print_cost(const session *s, const program_costs *costs)
 {
-  printf("  on %s: %d dispatches in %d stages, %d barriers; %.4g MB of weights, %.4g MB of all else\n", device,
-         (int)all->commands.dispatches, (int)stages_of(&all->commands), (int)all->commands.barriers,
-         all->weights * 1e-6, all->rest * 1e-6);
+  const line_cost *all = &costs->all;
+  for (int32_t i = 0; i < s->n_devices; i++) {
+    printf("%s%s", i == 0 ? "  on " : ", ", tsr_device_name(s->devices[i]));
+  }
+  if (costs->is_told) {
+    printf(": %d dispatches in %d stages, %d barriers;", (int)all->commands.dispatches, (int)stages_of(&all->commands),
+           (int)all->commands.barriers);
+  }
+  printf("%s %.4g MB of weights, %.4g MB of all else\n", costs->is_told ? "" : ":", all->weights * 1e-6,
+         all->rest * 1e-6);
+  if (s->n_devices > 1) {
+    printf("  split: %d stretches of lines, %d copies of %.4g KB between the devices in a run\n",
+           (int)costs->info.segments, (int)costs->info.copies, (double)costs->info.copy_bytes * 1e-3);
+  }
 }
 
-static json_t *costs_json(const tsr_program *program, const line_cost *costs)
+static json_t *costs_json(const tsr_program *program, const program_costs *costs)
 {
   const tsr_program_desc *desc = tsr_program_describe(program);
-  const line_cost *all = &costs[desc->n_lines];
+  const line_cost *all = &costs->all;
   json_t *list = json_array();
   for (int32_t i = 0; i < desc->n_lines; i++) {
     const tsr_line_desc *line = tsr_line_at(desc, i);
-    json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i, s:f, s:f}", "operator", tsr_op_describe(line->op)->name,
-                                          "label", line->label, "dispatches", (int)costs[i].commands.dispatches,
-                                          "barriers", (int)costs[i].commands.barriers, "weight_bytes", costs[i].weights,
-                                          "other_bytes", costs[i].rest));
+    const line_cost *cost = &costs->lines[i];
+    json_array_append_new(list,
+                          json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f}", "operator", tsr_op_describe(line->op)->name,
+                                    "label", line->label, "device", tsr_device_name(cost->device), "dispatches",
+                                    (int)cost->commands.dispatches, "barriers", (int)cost->commands.barriers,
+                                    "weight_bytes", cost->weights, "other_bytes", cost->rest));
   }
-  return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o}", "dispatches", (int)all->commands.dispatches, "stages",
-                   (int)stages_of(&all->commands), "barriers", (int)all->commands.barriers, "weight_bytes",
-                   all->weights, "other_bytes", all->rest, "lines", list);
+  return json_pack("{s:i, s:i, s:i, s:f, s:f, s:i, s:i, s:I, s:o}", "dispatches", (int)all->commands.dispatches,
+                   "stages", (int)stages_of(&all->commands), "barriers", (int)all->commands.barriers, "weight_bytes",
+                   all->weights, "other_bytes", all->rest, "stretches", (int)costs->info.segments, "copies",
+                   (int)costs->info.copies, "copy_bytes", (json_int_t)costs->info.copy_bytes, "lines", list);
 }
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
@@ -243,7 +281,7 @@ static json_t *times_json(const tsr_program *program, const uint64_t *times)
 
 /* times: NULL without profiling; costs: NULL without a device. */
 static int print_program(const request *r, session *s, const char *kind, const tsr_program *program,
-                         const uint64_t *times, const line_cost *costs)
+                         const uint64_t *times, const program_costs *costs)
 {
   tsr_program_statistics statistics;
   int code = tsr_cli_fail(tsr_program_measure(program, ALIGNMENT, &statistics));
@@ -263,13 +301,13 @@ static int print_program(const request *r, session *s, const char *kind, const t
   if (!r->statistics && times) {
     print_times(program, times);
   } else if (!r->statistics && costs) {
-    print_costs(program, costs);
+    print_costs(program, costs, s->n_devices > 1);
   } else if (!r->statistics) {
     tsr_program_print(program, stdout);
   }
   print_statistics(kind, &statistics);
   if (costs) {
-    print_cost(r->device, &costs[tsr_program_line_count(program)]);
+    print_cost(s, costs);
   }
   if (times) {
     print_operators(tsr_program_describe(program), times);
@@ -285,15 +323,19 @@ static int show(const request *r, session *s, int32_t kind)
   const tsr_program_size *size = &r->kinds.size;
   tsr_program *program = NULL;
   uint64_t *times = NULL;
-  line_cost *costs = NULL;
+  program_costs costs = {0};
   tsr_dtype states;
-  tsr_status status = tsr_model_states(s->model, s->device, r->kinds.weights, &states);
-  if (status == TSR_OK) {
-    status = tsr_model_program_with_states(s->model, r->kinds.weights, states, kind, size, &program);
+  tsr_status status;
+  if (s->transformer) {
+    status = tsr_transformer_program(s->transformer, kind, size, &program);
+  } else {
+    status = tsr_model_states(s->model, NULL, r->kinds.weights, &states);
+    status = status == TSR_OK ? tsr_model_program_with_states(s->model, r->kinds.weights, states, kind, size, &program)
+                              : status;
   }
-  if (status == TSR_OK && r->device) {
-    costs = calloc((size_t)tsr_program_line_count(program) + 1, sizeof *costs);
-    status = costs ? find_costs(s, program, costs) : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  if (status == TSR_OK && r->devices.n > 0) {
+    costs.lines = calloc((size_t)tsr_program_line_count(program) + 1, sizeof *costs.lines);
+    status = costs.lines ? find_costs(s, program, &costs) : tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
   }
   if (status == TSR_OK && r->profiled) {
     size_t n = (size_t)tsr_program_line_count(program);
@@ -303,9 +345,9 @@ static int show(const request *r, session *s, int32_t kind)
   }
   int code = tsr_cli_fail(status);
   if (code == TSR_EXIT_OK) {
-    code = print_program(r, s, tsr_cli_kind_name(kind), program, times, costs);
+    code = print_program(r, s, tsr_cli_kind_name(kind), program, times, costs.lines ? &costs : NULL);
   }
-  free(costs);
+  free(costs.lines);
   free(times);
   tsr_program_destroy(program);
   return code;
@@ -331,19 +373,99 @@ static int show_training(const request *r, session *s, int32_t index)
   return code;
 }
 
+/* ---- what lies on which device ----------------------------------------------------------------------------------- */
+
+/* "encoder layers 0 to 5", if there are any. */
+static void print_layers(const char *stack, int32_t first, int32_t n, const char **separator)
+{
+  if (n > 0) {
+    printf("%s%s layer%s %d", *separator, stack, n > 1 ? "s" : "", (int)first);
+    printf(n > 1 ? " to %d" : "", (int)(first + n - 1));
+    *separator = ", ";
+  }
+}
+
+static json_t *part_json(const tsr_device *device, const tsr_model_part *part)
+{
+  return json_pack("{s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:b, s:b}", "device", tsr_device_name(device), "memory_bytes",
+                   (json_int_t)tsr_device_get_properties(device)->memory, "weight_bytes",
+                   (json_int_t)part->weight_bytes, "first_encoder_layer", (int)part->first_encoder_layer,
+                   "encoder_layers", (int)part->encoder_layers, "first_decoder_layer", (int)part->first_decoder_layer,
+                   "decoder_layers", (int)part->decoder_layers, "tables", part->has_tables, "logits", part->has_logits);
+}
+
+static void print_part(const tsr_device *device, const tsr_model_part *part)
+{
+  const uint64_t memory = tsr_device_get_properties(device)->memory;
+  char text[2][32];
+  const char *separator = "";
+  printf("  %-12s  ", tsr_device_name(device));
+  print_layers("encoder", part->first_encoder_layer, part->encoder_layers, &separator);
+  if (part->has_tables) {
+    printf("%sembedding tables", separator);
+    separator = ", ";
+  }
+  print_layers("decoder", part->first_decoder_layer, part->decoder_layers, &separator);
+  if (part->has_logits) {
+    printf("%slogits", separator);
+    separator = ", ";
+  }
+  printf("%s: %s of weights", *separator ? "" : "nothing", tsr_cli_bytes((uint64_t)part->weight_bytes, text[0]));
+  if (memory > 0) {
+    printf(", %.1f %% of its %s", 100.0 * (double)part->weight_bytes / (double)memory, tsr_cli_bytes(memory, text[1]));
+  }
+  printf("\n");
+}
+
+static int show_split(const request *r, session *s)
+{
+  s->parts = json_array();
+  if (!r->as_json) {
+    printf("split over %d devices:\n", (int)s->n_devices);
+  }
+  for (int32_t i = 0; i < s->n_devices; i++) {
+    tsr_model_part part;
+    int code = tsr_cli_fail(tsr_model_get_part(s->model, r->kinds.weights, s->devices, s->n_devices, i, &part));
+    if (code != TSR_EXIT_OK) {
+      return code;
+    }
+    if (r->as_json) {
+      json_array_append_new(s->parts, part_json(s->devices[i], &part));
+    } else {
+      print_part(s->devices[i], &part);
+    }
+  }
+  if (!r->as_json) {
+    printf("\n");
+  }
+  return TSR_EXIT_OK;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static int load(const request *r, session *s)
+{
+  const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = r->kinds.weights,
+                                           .others = s->devices + 1, .n_others = s->n_devices - 1};
+  return tsr_cli_fail(tsr_transformer_create(s->model, s->devices[0], &options, &s->transformer));
+}
+
 static int open_session(const request *r, session *s)
 {
+  const int32_t n = r->profiled ? 1 : r->devices.n;
   s->list = json_array();
-  const char *device = r->profiled ? r->profiled : r->device;
   int code = tsr_cli_fail_input(tsr_model_open(r->folder, &s->model));
-  if (code == TSR_EXIT_OK && device) {
+  if (code == TSR_EXIT_OK && n > 0) {
     code = tsr_cli_runtime(&s->runtime);
     if (code == TSR_EXIT_OK) {
-      code = tsr_cli_device(s->runtime, device, &s->device);
+      const char *const *names = r->profiled ? &r->profiled : r->devices.values;
+      code = tsr_cli_devices(s->runtime, names, n, s->devices, &s->n_devices);
     }
-    if (code == TSR_EXIT_OK) {
-      const tsr_transformer_options options = {TSR_SIZED(tsr_transformer_options), .weights = r->kinds.weights};
-      code = tsr_cli_fail(tsr_transformer_create(s->model, s->device, &options, &s->transformer));
+    if (code == TSR_EXIT_OK && r->split) {
+      code = show_split(r, s);
+    }
+    if (code == TSR_EXIT_OK && (!r->split || tsr_model_has_weights(s->model))) {
+      code = load(r, s);
     }
   }
   return code;
@@ -365,14 +487,17 @@ static int run(void *opaque)
     }
   }
   if (code == TSR_EXIT_OK && r->as_json) {
-    code = tsr_cli_json_print(
-        json_pack("{s:o, s:O}", "model", tsr_cli_json_text(r->folder, strlen(r->folder)), "programs", s.list),
-        JSON_INDENT(2));
+    json_t *all = json_pack("{s:o, s:O}", "model", tsr_cli_json_text(r->folder, strlen(r->folder)), "programs", s.list);
+    if (s.parts) {
+      json_object_set(all, "split", s.parts);
+    }
+    code = tsr_cli_json_print(all, JSON_INDENT(2));
   }
   json_decref(s.list);
+  json_decref(s.parts);
   tsr_transformer_destroy(s.transformer);
   tsr_model_close(s.model);
-  tsr_device_close(s.device);
+  tsr_cli_devices_close(s.devices, s.n_devices);
   tsr_runtime_destroy(s.runtime);
   return code;
 }
@@ -386,10 +511,15 @@ static int check(void *opaque)
     r->training |= r->kinds.chosen & bit ? 1u << training_kinds[i].kind : 0u;
     r->kinds.chosen &= ~bit;
   }
-  if (r->training && (r->profiled || r->device)) {
+  int code = tsr_cli_check_split("program", r->devices.n, r->split);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  if (r->training && (r->profiled || r->devices.n > 0)) {
     return tsr_cli_usage("program", "--profile and --device take no program of training");
   }
-  return r->profiled && r->device ? tsr_cli_usage("program", "--profile and --device exclude each other") : TSR_EXIT_OK;
+  return r->profiled && r->devices.n > 0 ? tsr_cli_usage("program", "--profile and --device exclude each other")
+                                         : TSR_EXIT_OK;
 }
 
 #define FIELD(member) TSR_FIELD(request, member)
@@ -404,9 +534,12 @@ static const tsr_option rows[] = {
      .preset = "0.1"},
     {"recompute", NULL, TSR_OPTION_FLAG, FIELD(recompute), .low = 1,
      .help = "in training, compute once more what is within a layer, instead of keeping it"},
-    {"device", "D", TSR_OPTION_DEVICE, FIELD(device),
+    {"device", "D,..", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1,
      .help = "for each line, print how many kernels device D has to start, how many of them wait for all earlier ones, "
              "and how many bytes of weights and of other data they read and write; nothing is run"},
+    {"split", NULL, TSR_OPTION_FLAG, FIELD(split), .low = 1,
+     .help = "print how the model is split over the devices of --device by their memory, and on which each line runs; "
+             "without weights, the split alone"},
     {"profile", "D", TSR_OPTION_DEVICE, FIELD(profiled),
      .help =
          "run each program on device D with random input, and print the microseconds that each line took (the least "

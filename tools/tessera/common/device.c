@@ -62,6 +62,32 @@ int tsr_cli_device(tsr_runtime *runtime, const char *name, tsr_device **device)
   return tsr_cli_fail(tsr_device_open(runtime, name, device));
 }
 
+int tsr_cli_devices(tsr_runtime *runtime, const char *const *names, int32_t n, tsr_device **devices, int32_t *n_opened)
+{
+  int code = TSR_EXIT_OK;
+  *n_opened = 0;
+  while (code == TSR_EXIT_OK && *n_opened < (n > 0 ? n : 1)) {
+    code = tsr_cli_device(runtime, n > 0 ? names[*n_opened] : NULL, &devices[*n_opened]);
+    *n_opened += code == TSR_EXIT_OK;
+  }
+  return code;
+}
+
+void tsr_cli_devices_close(tsr_device *const *devices, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    tsr_device_close(devices[i]);
+  }
+}
+
+int tsr_cli_check_split(const char *command, int32_t n, int split)
+{
+  if (split && n < 2) {
+    return tsr_cli_usage(command, "--split: --device has to name two devices or more");
+  }
+  return split || n <= 1 ? TSR_EXIT_OK : tsr_cli_usage(command, "--device: %d devices, without --split", (int)n);
+}
+
 const char *tsr_cli_device_type(int32_t type)
 {
   switch (type) {

@@ -19,6 +19,14 @@ int tsr_cli_comm(const char *name, tsr_comm **comm);
 /* Opens a device by name; NULL: TESSERA_DEVICE, else "auto". */
 int tsr_cli_device(tsr_runtime *runtime, const char *name, tsr_device **device);
 
+/* Opens the devices of these names, [n], into `devices`, [n] and at least one; with no name the default one. *n_opened
+ * are to be closed, also after an error. */
+int tsr_cli_devices(tsr_runtime *runtime, const char *const *names, int32_t n, tsr_device **devices, int32_t *n_opened);
+void tsr_cli_devices_close(tsr_device *const *devices, int32_t n);
+
+/* For a command that takes several devices only to split a model over them: n names are given. Returns an exit code. */
+int tsr_cli_check_split(const char *command, int32_t n, int split);
+
 /* "discrete GPU" and so on for TSR_DEVICE_*. Static. */
 const char *tsr_cli_device_type(int32_t type);
 

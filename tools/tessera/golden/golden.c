@@ -259,7 +259,7 @@ static tsr_status replay_all(const golden_request *r, tsr_transformer *transform
   for (size_t i = 0; i < json_array_size(entries) && status == TSR_OK; i++) {
     status = replay_search(transformer, f, json_array_get(entries, i), r->score_tolerance, &o->searches[o->n++]);
   }
-  return status == TSR_OK ? replay_training(r, transformer, f, &o->training) : status;
+  return status == TSR_OK && !r->split ? replay_training(r, transformer, f, &o->training) : status;
 }
 
 static int has_passed(const golden_outcome *o)
@@ -294,7 +294,8 @@ static int run(void *opaque)
   const golden_request *r = opaque;
   golden_fixture f = {0};
   tsr_runtime *runtime = NULL;
-  tsr_device *device = NULL;
+  tsr_device *devices[TSR_NAMES];
+  int32_t n_devices = 0;
   tsr_model *model = NULL;
   tsr_transformer *transformer = NULL;
   int code = tsr_cli_fail_input(tsr_model_open(r->folder, &model));
@@ -305,16 +306,19 @@ static int run(void *opaque)
     code = tsr_cli_runtime(&runtime);
   }
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_device(runtime, r->device, &device);
+    code = tsr_cli_devices(runtime, r->devices.values, r->devices.n, devices, &n_devices);
   }
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_transformer_create(model, device, &r->options, &transformer));
+    tsr_transformer_options options = r->options;
+    options.others = devices + 1;
+    options.n_others = n_devices - 1;
+    code = tsr_cli_fail(tsr_transformer_create(model, devices[0], &options, &transformer));
   }
   if (code == TSR_EXIT_OK) {
     code = replay(r, transformer, &f);
   }
   tsr_transformer_destroy(transformer);
-  tsr_device_close(device);
+  tsr_cli_devices_close(devices, n_devices);
   tsr_runtime_destroy(runtime);
   golden_fixture_finish(&f);
   tsr_model_close(model);
@@ -325,7 +329,7 @@ static int check(void *opaque)
 {
   golden_request *r = opaque;
   r->recorded = r->recorded ? r->recorded : r->folder;
-  return TSR_EXIT_OK;
+  return tsr_cli_check_split("golden", r->devices.n, r->split);
 }
 
 #define FIELD(member) TSR_FIELD(golden_request, member)
@@ -333,8 +337,10 @@ static int check(void *opaque)
 static const tsr_option rows[] = {
     {"recorded", "F", TSR_OPTION_FOLDER, FIELD(recorded),
      .help = "the folder of the recorded results, if it is not the model's"},
-    {"device", "D", TSR_OPTION_DEVICE, FIELD(device), .help = "where to compute",
+    {"device", "D,..", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1, .help = "where to compute",
      .otherwise = "TESSERA_DEVICE, else auto"},
+    {"split", NULL, TSR_OPTION_FLAG, FIELD(split), .low = 1,
+     .help = "split the model over several devices, as for `translate`; recorded trainings are left out"},
     {"tolerance", "T", TSR_OPTION_NUMBER, FIELD(tolerance), 0, 1e9,
      .help = "largest error allowed, divided by the largest magnitude recorded", .preset = "2e-5"},
     {"attention", "T", TSR_OPTION_NUMBER, FIELD(attention_tolerance), 0, 1e9,

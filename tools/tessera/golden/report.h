@@ -6,11 +6,13 @@
 #define TESSERA_TOOLS_GOLDEN_REPORT_H
 
 #include "tools/tessera/golden/golden.h"
+#include "tools/tessera/options/options.h"
 
 typedef struct golden_request {
   const char *folder;
   const char *recorded; /* folder of the recorded results */
-  const char *device;
+  tsr_names devices;
+  int split; /* 1: the model is split over the devices */
   double tolerance;
   double attention_tolerance; /* below 0: the default */
   double score_tolerance;

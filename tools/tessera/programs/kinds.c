@@ -129,8 +129,12 @@ tsr_status tsr_cli_compile(tsr_transformer *transformer, const tsr_program *prog
   tsr_status status = tsr_transformer_bind(transformer, program, bindings, room, &n);
   if (status == TSR_OK) {
     tsr_compile_options bound = *options;
+    int32_t n_devices;
+    tsr_device *const *devices = tsr_transformer_devices(transformer, &n_devices);
     bound.bindings = bindings;
     bound.n_bindings = n;
+    bound.others = devices + 1;
+    bound.n_others = n_devices - 1;
     status = tsr_executable_create(tsr_transformer_device(transformer), program, &bound, executable);
   }
   free(bindings);

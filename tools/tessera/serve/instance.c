@@ -37,9 +37,15 @@ int instance_is_about_device(tsr_status status)
 static tsr_status open_on(instance *by, const char *folder, tsr_runtime *runtime, const char *const *devices, int32_t n)
 {
   const serve_settings *settings = by->settings;
-  const tsr_translator_options options = {
-      TSR_SIZED(tsr_translator_options), .n_devices = n,           .devices = devices,           .runtime = runtime,
-      .weights = settings->precision,    .batch = settings->batch, .workers = settings->workers, .queue = MOST_QUEUE};
+  const tsr_translator_options options = {TSR_SIZED(tsr_translator_options),
+                                          .n_devices = n,
+                                          .devices = devices,
+                                          .runtime = runtime,
+                                          .split = settings->split && n > 1,
+                                          .weights = settings->precision,
+                                          .batch = settings->batch,
+                                          .workers = settings->workers,
+                                          .queue = MOST_QUEUE};
   return tsr_translator_open(folder, &options, &by->translator);
 }
 

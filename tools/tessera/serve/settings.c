@@ -25,6 +25,8 @@ static const tsr_option rows[N_SERVE_OPTIONS + 1] = {
              "it anew"},
     {"device", "D,..", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1, .repeats = 1,
      .help = "devices that compute; several compute side by side", .otherwise = "TESSERA_DEVICE, else auto"},
+    {"split", NULL, TSR_OPTION_SWITCH, FIELD(split), .preset = "false",
+     .help = "split each model over the devices by their memory, as for `translate`"},
     {"direction", "FOLDER=S-T,..", TSR_OPTION_TEXT, FIELD(directions), .is_list = 1, .repeats = 1,
      .help = "the languages of a model folder, by its name below --models, where its files do not tell them: "
              "demo=en-fr; several sources or targets are joined by '+': mul=de+fr-en"},
@@ -327,7 +329,7 @@ int serve_settings_open_alike(const serve_settings *a, const serve_settings *b)
   /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): zeroed memory; a needless difference opens models anew. */
   int is_search_alike = a && memcmp(&a->search.given, &b->search.given, sizeof a->search.given) == 0;
   int same = is_search_alike && a->precision == b->precision && a->batch == b->batch && a->workers == b->workers &&
-             a->max_source == b->max_source && a->devices.n == b->devices.n &&
+             a->max_source == b->max_source && a->devices.n == b->devices.n && a->split == b->split &&
              memcmp(a->search.is_given, b->search.is_given, sizeof a->search.is_given) == 0;
   for (int32_t i = 0; same && i < a->devices.n; i++) {
     same = strcmp(a->devices.values[i], b->devices.values[i]) == 0;

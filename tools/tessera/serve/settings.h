@@ -10,13 +10,14 @@
 #include "tools/tessera/text/search_options.h"
 
 /* The rows of serve_options, those of the search counted as one. */
-enum { N_SERVE_OPTIONS = 36 };
+enum { N_SERVE_OPTIONS = 37 };
 
 typedef struct serve_settings {
   const char *models;
   const char *listen;
   const char *config;
   tsr_names devices;
+  int32_t split;        /* 1: each model is split over the devices */
   tsr_names directions; /* "FOLDER=en-fr" */
   search_settings search;
   tsr_dtype precision;

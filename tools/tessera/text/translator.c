@@ -25,6 +25,10 @@ static const tsr_option rows[N_TRANSLATOR_OPTIONS + 1] = {
     {"device", "D,..", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1,
      .help = "where to compute: vulkan:0, reference, auto ... (see `tessera devices`); several compute side by side",
      .otherwise = "TESSERA_DEVICE, else auto"},
+    {"split", NULL, TSR_OPTION_FLAG, FIELD(split), .low = 1,
+     .help =
+         "split the model over the devices by their memory, layer by layer, for a model that none of them can hold; "
+         "they work one after the other"},
     {"batch", "N", TSR_OPTION_INTEGER, FIELD(batch), 1, 1024, .shows_range = 1, .help = "sentences computed at once",
      .otherwise = "32, and fewer with a wide beam on a CPU"},
     {"workers", "N", TSR_OPTION_INTEGER, FIELD(workers), 1, 1024, .shows_range = 1,
@@ -65,7 +69,8 @@ int translator_settings_given(const translator_settings *settings)
 int translator_settings_one_device(const char *command, const translator_settings *settings)
 {
   int32_t n = settings->devices.n;
-  return n <= 1 ? TSR_EXIT_OK : tsr_cli_usage(command, "--device: one device is needed, not %d", (int)n);
+  return n <= 1 || settings->split ? TSR_EXIT_OK
+                                   : tsr_cli_usage(command, "--device: one device is needed, not %d", (int)n);
 }
 
 /* The answers of the last search are not needed any more. */
@@ -179,6 +184,10 @@ static int choose_languages(translator *t)
 /* What the search would refuse is a wrong command line; what the model lacks is told when it is searched. */
 static int check_options(const translator *t)
 {
+  if (t->settings->split && t->settings->devices.n < 2) {
+    tsr_cli_error("--split: at least two devices are needed, as in --device vulkan:0,vulkan:1");
+    return TSR_EXIT_USAGE;
+  }
   tsr_status status = tsr_generate_check(t->model, &t->options);
   if (status != TSR_ERR_ARGUMENT && status != TSR_ERR_UNSUPPORTED) {
     return search_settings_check(&t->settings->search, &t->options);
@@ -212,6 +221,7 @@ static tsr_status create(translator *t)
   const tsr_translator_options options = {TSR_SIZED(tsr_translator_options),
                                           .n_devices = settings->devices.n,
                                           .devices = settings->devices.values,
+                                          .split = settings->split,
                                           .runtime = t->runtime,
                                           .weights = settings->weights,
                                           .strict = settings->strict,
@@ -439,9 +449,12 @@ int translator_use(const translator *t, tsr_translator_use_fn use, void *user)
 /* A tsr_translator_use_fn. */
 static tsr_status print_working(void *user, tsr_transformer *transformer)
 {
-  const tsr_device *device = tsr_transformer_device(transformer);
+  int32_t n;
+  tsr_device *const *devices = tsr_transformer_devices(transformer, &n);
   (void)user;
-  fprintf(stderr, "device     %s (%s)\n", tsr_device_name(device), tsr_device_get_properties(device)->name);
+  for (int32_t i = 0; i < n; i++) {
+    fprintf(stderr, "device     %s (%s)\n", tsr_device_name(devices[i]), tsr_device_get_properties(devices[i])->name);
+  }
   return TSR_OK;
 }
 
@@ -463,7 +476,8 @@ int translator_print_timings(const translator *t)
   tsr_translator_measure(t->translator, &s);
   double seconds = total > 0 ? total : 1e-9;
   int code = TSR_EXIT_OK;
-  for (int32_t i = 0; i < (t->settings->devices.n > 1 ? t->settings->devices.n : 1) && code == TSR_EXIT_OK; i++) {
+  const int32_t n = t->settings->devices.n > 1 && !t->settings->split ? t->settings->devices.n : 1;
+  for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
     code = print_device(t, i);
   }
   fprintf(stderr, "load       %.3f s\n", load);

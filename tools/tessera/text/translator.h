@@ -13,11 +13,12 @@
 #include "tools/tessera/text/search_options.h"
 
 /* The rows of translator_options. */
-enum { N_TRANSLATOR_OPTIONS = 10 };
+enum { N_TRANSLATOR_OPTIONS = 11 };
 
 typedef struct translator_settings {
   const char *model;
   tsr_names devices; /* none: TESSERA_DEVICE, else auto */
+  int split;         /* 1: the model is split over the devices */
   search_settings search;
   int scores;    /* 1: greedy search and sampling compute scores, too */
   int32_t batch; /* 0: the library's default; likewise workers */
