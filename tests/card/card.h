@@ -217,14 +217,16 @@ struct card_device {
   card_table commands;           /* card_commands */
   card_table queries;            /* of timestamps: an empty value */
   uint32_t n_allocations;
-  atomic_int is_lost;      /* for good; another device of the same card works */
-  double ticks;            /* of the card, for one of the driver */
-  uint32_t timestamp_bits; /* of the family that was asked for */
+  uint64_t heap_used[VK_MAX_MEMORY_HEAPS]; /* where devices are apart; under the lock of the heaps */
+  atomic_int is_lost;                      /* for good; another device of the same card works */
+  double ticks;                            /* of the card, for one of the driver */
+  uint32_t timestamp_bits;                 /* of the family that was asked for */
 };
 
 /* By a VkDevice, VkQueue or VkCommandBuffer. */
 card_device *card_device_of(const void *dispatchable);
-/* What the heap has for the application, all in all, at this moment: for every device of this process. */
+/* What the heap has for the application, all in all, at this moment: for every device of this process; where devices
+ * are apart, as if none had taken anything. */
 uint64_t card_heap_budget(uint32_t heap);
 uint64_t card_heap_used(uint32_t heap);
 PFN_vkVoidFunction card_device_function(const char *name);

@@ -12,7 +12,7 @@
 static const uint32_t fresh = 0x7fc07fc0;
 
 static pthread_mutex_t heaps_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t heap_used[VK_MAX_MEMORY_HEAPS];
+static uint64_t heap_used[VK_MAX_MEMORY_HEAPS]; /* by all devices that are not apart */
 static uint64_t n_allocations_ever;
 
 static uint64_t budget_now(uint32_t heap)
@@ -44,15 +44,22 @@ static uint32_t heap_of(uint32_t type)
   return profile->present ? profile->types[type].heapIndex : 0;
 }
 
-static void give_back(uint32_t heap, uint64_t size)
+/* What is used of the heap that a device allocates from. With the lock. */
+static uint64_t *used_by(card_device *device, uint32_t heap)
+{
+  const char *apart = getenv("CARD_APART");
+  return apart && strcmp(apart, "1") == 0 ? &device->heap_used[heap] : &heap_used[heap];
+}
+
+static void give_back(card_device *device, uint32_t heap, uint64_t size)
 {
   pthread_mutex_lock(&heaps_lock);
-  heap_used[heap] -= size;
+  *used_by(device, heap) -= size;
   pthread_mutex_unlock(&heaps_lock);
 }
 
 /* Takes the bytes out of the type's heap, if they are there. */
-static VkResult take(uint32_t type, uint64_t size)
+static VkResult take(card_device *device, uint32_t type, uint64_t size)
 {
   const card_profile *profile = card_profile_get();
   const uint32_t heap = heap_of(type);
@@ -62,12 +69,13 @@ static VkResult take(uint32_t type, uint64_t size)
   }
   pthread_mutex_lock(&heaps_lock);
   const uint64_t budget = profile->present ? budget_now(heap) : UINT64_MAX;
-  if (size > budget || heap_used[heap] > budget - size) {
+  uint64_t *used = used_by(device, heap);
+  if (size > budget || *used > budget - size) {
     result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
   } else {
-    heap_used[heap] += size;
+    *used += size;
     n_allocations_ever++;
-    card_note_heap(heap, heap_used[heap]);
+    card_note_heap(heap, *used);
   }
   pthread_mutex_unlock(&heaps_lock);
   return result;
@@ -145,13 +153,13 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(VkDevice handle, const VkM
       return VK_ERROR_TOO_MANY_OBJECTS;
     }
   }
-  result = take(info->memoryTypeIndex, info->allocationSize);
+  result = take(device, info->memoryTypeIndex, info->allocationSize);
   if (result != VK_SUCCESS) {
     return result;
   }
   result = allocate_below(device, info, allocator, memory);
   if (result != VK_SUCCESS) {
-    give_back(heap_of(info->memoryTypeIndex), info->allocationSize);
+    give_back(device, heap_of(info->memoryTypeIndex), info->allocationSize);
     return result;
   }
   card_note_allocation(info->memoryTypeIndex, info->allocationSize);
@@ -181,7 +189,7 @@ static VKAPI_ATTR void VKAPI_CALL free_memory(VkDevice handle, VkDeviceMemory me
     if (!kept) {
       card_breach("vkFreeMemory: this memory is not there");
     }
-    give_back(heap_of(kept->type), kept->size);
+    give_back(device, heap_of(kept->type), kept->size);
     free(kept->shadow);
     free(kept);
   }
@@ -193,7 +201,7 @@ void card_memories_free(card_device *device)
   for (size_t i = 0; i < device->memories.room; i++) {
     card_memory *kept = device->memories.entries[i].value;
     if (kept) {
-      give_back(heap_of(kept->type), kept->size);
+      give_back(device, heap_of(kept->type), kept->size);
       free(kept->shadow);
     }
   }
