@@ -108,6 +108,14 @@ tsr_status tsr_model_open(const char *folder, tsr_model **model)
   return settle(status, opened, model);
 }
 
+/* A size of 0 means the usual one; one that cannot be is found later. */
+static void choose_head_size(int32_t d_model, int32_t heads, int32_t *head_size)
+{
+  if (*head_size == 0 && heads > 0 && d_model % heads == 0) {
+    *head_size = d_model / heads;
+  }
+}
+
 tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **model)
 {
   if (!config || !model) {
@@ -121,6 +129,9 @@ tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **mo
     status = TSR_SIZED_READ(tsr_transformer_config, decoder_start_id, config, &made->config);
   }
   if (status == TSR_OK) {
+    tsr_transformer_config *made_of = &made->config;
+    choose_head_size(made_of->d_model, made_of->encoder_heads, &made_of->encoder_head_size);
+    choose_head_size(made_of->d_model, made_of->decoder_heads, &made_of->decoder_head_size);
     status = tsr_transformer_config_describe(&(tsr_save_options){TSR_SIZED(tsr_save_options)}, &made->config,
                                              &made->family, &file);
   }
