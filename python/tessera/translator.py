@@ -129,9 +129,10 @@ class Translator(Closable):
     def __init__(
         self,
         model: Union[str, "os.PathLike[str]"],
-        device: Optional[str] = "auto",
+        device: Union[str, Sequence[str], None] = "auto",
         precision: Optional[str] = None,
         *,
+        split: bool = False,
         source_language: Optional[str] = None,
         target_language: Optional[str] = None,
         batch: int = 0,
@@ -143,7 +144,10 @@ class Translator(Closable):
         """Loads a model.
 
         model: a folder with config.json and model.safetensors, a folder of CTranslate2, or a package of Argos.
-        device: ``"auto"``, ``"cpu"``, ``"vulkan:0"`` (see ``devices()``); None: TESSERA_DEVICE, else auto.
+        device: ``"auto"``, ``"cpu"``, ``"vulkan:0"`` (see ``devices()``); None: TESSERA_DEVICE, else auto. Several in a
+            list translate side by side.
+        split: the model is split over the devices of such a list, layer by layer, as their memory allows: for a model
+            that none of them can hold.
         precision: the type of the weights on the device: ``"f32"``, ``"f16"``, ``"bf16"``, ``"int8"``; None: as stored.
         source_language, target_language: codes of a multilingual model, unless a call names others.
         batch: texts in a batch at most; 0: as many as suit the device. workers: batches side by side; 0: likewise.
@@ -157,10 +161,14 @@ class Translator(Closable):
         self._path = os.fspath(model)
         runtime = _native.runtime()
         super().__init__()
+        devices = [device] if device is None or isinstance(device, str) else list(device)
+        if not devices:
+            raise InvalidArgumentError("device=[]: there is no device in this list")
         try:
             self._open(
                 runtime,
-                _native.device_name(device),
+                [_native.device_name(one) for one in devices],
+                split,
                 _native.precision_of(precision),
                 source_language,
                 target_language,
@@ -174,7 +182,8 @@ class Translator(Closable):
     def _open(
         self,
         runtime: Any,
-        device: str,
+        devices: List[str],
+        split: bool,
         weights: int,
         source: Optional[str],
         target: Optional[str],
@@ -192,10 +201,11 @@ class Translator(Closable):
             codes = [code.encode() if code else ffi.NULL for code in (source, target)]
             check(lib.tsr_tokenizer_set_languages(self._tokenizer, *codes))
         options = sized("tsr_translator_options")
-        name = ffi.new("char[]", device.encode())
-        names = ffi.new("char *[1]", [name])
+        texts = [ffi.new("char[]", name.encode()) for name in devices]
+        names = ffi.new("char *[]", texts)
         options.devices = names
-        options.n_devices = 1
+        options.n_devices = len(texts)
+        options.split = 1 if split else 0
         options.runtime = runtime
         options.weights = weights
         options.strict = 1 if strict else 0
@@ -225,12 +235,19 @@ class Translator(Closable):
 
     @property
     def device(self) -> str:
-        """The name of the device that translates now."""
+        """The name of the device that translates now, or of the first."""
+        return self.devices[0]
+
+    @property
+    def devices(self) -> List[str]:
+        """The names of all its devices, and of those that failed."""
+        names: List[str] = []
         with self._calling():
             info = ffi.new("tsr_translator_device *")
             size = ffi.sizeof("tsr_translator_device")
-            check(lib.tsr_translator_get_device_sized(self._translator, 0, info, size))
-            return text_of(info.name)
+            while lib.tsr_translator_get_device_sized(self._translator, len(names), info, size) == lib.TSR_OK:
+                names.append(text_of(info.name))
+        return names
 
     @property
     def languages(self) -> List[str]:

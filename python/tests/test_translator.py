@@ -40,6 +40,19 @@ def test_lists(translator, english, beams, n):
     assert translator.translate([]) == []
 
 
+def test_several_devices(english, beams):
+    with tessera.Translator(MODEL, ["cpu", "cpu", "reference"], split=True) as split:
+        assert split.devices == ["cpu:0", "cpu:0", "reference:0"] and split.device == "cpu:0"
+        assert texts_of(split.translate(english[:6], beam=4)) == beams[:6]
+        assert -9 < split.score(english[0], beams[0]).sum < 0
+    with tessera.Translator(MODEL, ["cpu", "cpu"]) as replicas:
+        assert texts_of(replicas.translate(english[:12], beam=4)) == beams[:12]
+    with pytest.raises(ValueError, match="split over 2 devices or more, not over 1"):
+        tessera.Translator(MODEL, "cpu", split=True)
+    with pytest.raises(ValueError, match="no device"):
+        tessera.Translator(MODEL, [])
+
+
 def test_iterator(translator, english, greedy):
     """Ordered, and never more texts than the window in work."""
     n_taken = 0
