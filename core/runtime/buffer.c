@@ -134,6 +134,11 @@ int64_t tsr_buffer_size(const tsr_buffer *buffer)
   return buffer ? buffer->size : 0;
 }
 
+tsr_device *tsr_buffer_device(const tsr_buffer *buffer)
+{
+  return buffer ? buffer->device : NULL;
+}
+
 static tsr_status check_range(const char *caller, const tsr_buffer *buffer, int64_t offset, int64_t size,
                               const void *bytes)
 {

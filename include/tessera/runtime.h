@@ -165,6 +165,7 @@ TSR_API tsr_status tsr_buffer_create(tsr_device *device, int64_t size, int32_t u
                                      tsr_buffer **buffer) TSR_MUST_CHECK;
 TSR_API void tsr_buffer_destroy(tsr_buffer *buffer); /* takes NULL; no executable that is bound to it is left */
 TSR_API int64_t tsr_buffer_size(const tsr_buffer *buffer);
+TSR_API tsr_device *tsr_buffer_device(const tsr_buffer *buffer);
 
 /* Copies `size` bytes at `offset`; blocks until done. Errors: TSR_ERR_ARGUMENT (out of range), the backend's. */
 TSR_API tsr_status tsr_buffer_write(tsr_buffer *buffer, int64_t offset, int64_t size, const void *bytes) TSR_MUST_CHECK;

@@ -216,6 +216,49 @@ static void test_bits(void **state)
   tsr_program_destroy(s.program);
 }
 
+/* s = x + x;  n = layernorm(s) on one device, which could compute both as one and leave s out;  y = s w + n on the other,
+ * which reads s. */
+static void test_crossing(void **state)
+{
+  const bench *b = *state;
+  tsr_program *p;
+  assert_ok(tsr_program_create(&p));
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(ROWS, WIDTH));
+  tsr_ref gain = tsr_constant(p, "gain", TSR_F32, TSR_SHAPE(WIDTH));
+  tsr_ref weights = tsr_constant(p, "weights", TSR_F32, TSR_SHAPE(WIDTH, WIDTH));
+  tsr_ref sum = tsr_add(p, x, x);
+  tsr_ref norm = tsr_layernorm(p, sum, gain, TSR_NONE, 1e-5f);
+  tsr_ref y = tsr_output(p, "y", tsr_add(p, tsr_product(p, sum, weights), norm));
+  float values[WIDTH * WIDTH], found[2][ROWS * WIDTH];
+  for (int i = 0; i < WIDTH * WIDTH; i++) {
+    values[i] = value_of(3, i);
+  }
+  for (int k = 0; k < 2; k++) { /* the reference alone; a backend that fuses lines, and the reference */
+    tsr_device *const devices[] = {b->devices[k], b->devices[2]};
+    const int n = k == 0 ? 1 : 2;
+    tsr_buffer *buffers[2];
+    assert_ok(tsr_buffer_create(devices[0], WIDTH * sizeof *values, TSR_BUFFER_DEVICE, &buffers[0]));
+    assert_ok(tsr_buffer_create(devices[n - 1], sizeof values, TSR_BUFFER_DEVICE, &buffers[1]));
+    assert_ok(tsr_buffer_write(buffers[0], 0, WIDTH * sizeof *values, values));
+    assert_ok(tsr_buffer_write(buffers[1], 0, sizeof values, values));
+    const tsr_binding bindings[] = {{.tensor = gain, .buffer = buffers[0]}, {.tensor = weights, .buffer = buffers[1]}};
+    const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = 2,
+                                         .others = devices + 1, .n_others = n - 1};
+    tsr_executable *executable;
+    assert_ok(tsr_executable_create(devices[0], p, &options, &executable));
+    assert_ok(tsr_executable_write(executable, x, values, sizeof *values * ROWS * WIDTH));
+    assert_ok(tsr_executable_run(executable));
+    assert_ok(tsr_executable_read(executable, y, found[k], sizeof found[k]));
+    tsr_executable_destroy(executable);
+    tsr_buffer_destroy(buffers[0]);
+    tsr_buffer_destroy(buffers[1]);
+  }
+  for (int i = 0; i < ROWS * WIDTH; i++) {
+    assert_true(found[1][i] - found[0][i] < 1e-4f && found[0][i] - found[1][i] < 1e-4f);
+  }
+  tsr_program_destroy(p);
+}
+
 /* What a device lacks runs on the fallback device, whichever of the devices it is. */
 static void test_fallback(void **state)
 {
@@ -368,11 +411,75 @@ static void test_threads(void **state)
   tsr_program_destroy(s.program);
 }
 
+enum { LONG = 1 << 15, RUNS = 60 };
+
+static void *add_often(void *executable)
+{
+  for (int i = 0; i < RUNS; i++) {
+    if (tsr_executable_run(executable) != TSR_OK) {
+      return executable;
+    }
+  }
+  return NULL;
+}
+
+/* Two executables begin on devices of their own, and add to one state on a third: none loses what the other added. */
+static void test_shared_state(void **state)
+{
+  const bench *b = *state;
+  tsr_device *third = open_device(b->runtime, "cpu");
+  tsr_device *const lists[2][2] = {{b->devices[1], third}, {b->devices[0], third}};
+  tsr_buffer *sum, *ones[2];
+  tsr_executable *executables[2];
+  pthread_t threads[2];
+  float *values = malloc(LONG * sizeof *values);
+  tsr_program *p;
+  assert_non_null(values);
+  assert_ok(tsr_program_create(&p));
+  tsr_ref one = tsr_constant(p, "one", TSR_F32, TSR_SHAPE(LONG));
+  tsr_ref total = tsr_state(p, "total", TSR_F32, TSR_SHAPE(LONG));
+  tsr_update(p, total, tsr_add(p, total, tsr_relu(p, one)));
+  assert_ok(tsr_buffer_create(third, LONG * sizeof *values, TSR_BUFFER_DEVICE, &sum));
+  for (int i = 0; i < LONG; i++) {
+    values[i] = 1.0f;
+  }
+  for (int k = 0; k < 2; k++) {
+    assert_ok(tsr_buffer_create(lists[k][0], LONG * sizeof *values, TSR_BUFFER_DEVICE, &ones[k]));
+    assert_ok(tsr_buffer_write(ones[k], 0, LONG * sizeof *values, values));
+    const tsr_binding bindings[] = {{.tensor = one, .buffer = ones[k]}, {.tensor = total, .buffer = sum}};
+    const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = 2,
+                                         .others = lists[k] + 1, .n_others = 1};
+    assert_ok(tsr_executable_create(lists[k][0], p, &options, &executables[k]));
+    assert_ptr_equal(tsr_executable_line_device(executables[k], 0), lists[k][0]);
+  }
+  for (int k = 0; k < 2; k++) {
+    assert_int_equal(pthread_create(&threads[k], NULL, add_often, executables[k]), 0);
+  }
+  for (int k = 0; k < 2; k++) {
+    void *failed;
+    assert_int_equal(pthread_join(threads[k], &failed), 0);
+    assert_null(failed);
+  }
+  assert_ok(tsr_buffer_read(sum, 0, LONG * sizeof *values, values));
+  for (int i = 0; i < LONG; i++) {
+    assert_true(values[i] == 2.0f * RUNS);
+  }
+  for (int k = 0; k < 2; k++) {
+    tsr_executable_destroy(executables[k]);
+    tsr_buffer_destroy(ones[k]);
+  }
+  tsr_buffer_destroy(sum);
+  tsr_program_destroy(p);
+  tsr_device_close(third);
+  free(values);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_results),  cmocka_unit_test(test_bits),    cmocka_unit_test(test_fallback),
-      cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_results),      cmocka_unit_test(test_bits),     cmocka_unit_test(test_crossing),
+      cmocka_unit_test(test_fallback),     cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_shared_state),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/transformer/split.h"
 #include "tessera/shortlist.h"
 #include "tests/model/generation.h"
 #include "tests/model/random_model.h"
@@ -275,6 +274,16 @@ static void compare_searches(const setup *one, const setup *split, const batch *
   compare(one, split, b, &options);
 }
 
+/* Keys and values lie with their layers. */
+static void check_states(const tsr_transformer *t)
+{
+  for (int32_t i = 0; i < 2 * t->model->config.decoder_layers; i++) {
+    const tsr_device *device = t->devices[tsr_split_decoder_layer(&t->split, t->model, i / 2)];
+    assert_ptr_equal(tsr_buffer_device(t->self.buffers[i]), device);
+    assert_ptr_equal(tsr_buffer_device(t->cross.buffers[i]), device);
+  }
+}
+
 static void test_searches(void **state)
 {
   const fixture *f = *state;
@@ -310,6 +319,7 @@ static void test_searches(void **state)
       open_several(f, splits[k].device, splits[k].n, options, &split);
       make_batch(models[m].seed, 37, N_SENTENCES, &b);
       compare_searches(&one.s, &split.s, &b, list);
+      check_states(split.s.transformer);
       free_batch(&b);
       close_several(&one);
       close_several(&split);
