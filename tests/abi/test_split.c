@@ -216,8 +216,8 @@ static void test_bits(void **state)
   tsr_program_destroy(s.program);
 }
 
-/* s = x + x;  n = layernorm(s) on one device, which could compute both as one and leave s out;  y = s w + n on the other,
- * which reads s. */
+/* s = x + x;  n = layernorm(s) on one device, which could compute both as one and leave s out;  y = s w + n on the
+ * other, which reads s. */
 static void test_crossing(void **state)
 {
   const bench *b = *state;
