@@ -264,6 +264,15 @@ class Life(unittest.TestCase):
             self.assertEqual(server.translate()[0], 400)
             self.assertEqual(server.end(), 0)
 
+    def test_split(self):
+        """A model on several devices; the state lists them."""
+        with Server("--split", device="cpu,reference,cpu") as server:
+            status, got, _ = server.translate([SENTENCE] * 5)
+            self.assertEqual((status, got), (200, {"translatedText": [TRANSLATION] * 5}))
+            devices = server.ask("GET", "/status")[1]["devices"]
+            self.assertEqual(sorted(one["name"] for one in devices), ["cpu:0", "reference:0"])
+            self.assertEqual(server.end(), 0)
+
     def test_through_a_third_language(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ["first", "second"]:
