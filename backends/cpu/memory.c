@@ -9,9 +9,10 @@
 #include "backend.h"
 
 /* From PAGES on memory comes in whole pages, of which those that are never touched take no memory: a fused line leaves
- * much of what the plan gave it alone. From LARGE_PAGES on in large ones where the system has them: such weights are
- * read from end to end at each step, and small pages would cost a table walk every 4 KiB. */
-enum { PAGES = 1 << 16, LARGE_PAGES = 1 << 24 };
+ * much of what the plan gave it alone. From LARGE_PAGES on, the size of one, in large ones where the system has them:
+ * weights are read from end to end at each step, and rows of a result are written side by side, and small pages would
+ * cost a table walk every 4 KiB. */
+enum { PAGES = 1 << 16, LARGE_PAGES = 1 << 21 };
 
 static uint64_t round_up(uint64_t size, uint64_t to)
 {
@@ -47,6 +48,24 @@ static void count(tsr_backend_device *device, uint64_t size)
   }
 }
 
+/* Whole pages that begin where a page of `alignment` bytes does: what lies before and behind them is given back. */
+static void *map(uint64_t size, uint64_t alignment)
+{
+  const uint64_t room = alignment > 4096 ? size + alignment - 4096 : size;
+  char *first = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (first == MAP_FAILED) {
+    return NULL;
+  }
+  const uint64_t before = (alignment - (uintptr_t)first % alignment) % alignment;
+  if (before > 0) {
+    munmap(first, before);
+  }
+  if (room > before + size) {
+    munmap(first + before + size, room - before - size);
+  }
+  return first + before;
+}
+
 void *cpu_memory_take(tsr_backend_device *device, uint64_t size)
 {
   const uint64_t memory = device->context->memory, in_use = atomic_load(&device->bytes_in_use);
@@ -56,8 +75,8 @@ void *cpu_memory_take(tsr_backend_device *device, uint64_t size)
     return NULL;
   }
   if (size >= PAGES) {
-    bytes = mmap(NULL, round_up(size, 4096), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (bytes == MAP_FAILED) {
+    bytes = map(round_up(size, 4096), size >= LARGE_PAGES ? LARGE_PAGES : 4096);
+    if (!bytes) {
       return NULL;
     }
     if (size >= LARGE_PAGES) {
