@@ -51,7 +51,8 @@ static int32_t read_levels(cpu_context *context)
     const cpu_level *level = cpu_level_at(i);
     const size_t used = strlen(list);
     snprintf(list + used, sizeof(list) - used, "%s, ", level->name);
-    if (all || (any && i == 0) || (!any && strcmp(wanted, level->name) == 0)) {
+    const int first = any && context->n_levels == 0;
+    if ((all || first || (!any && strcmp(wanted, level->name) == 0)) && cpu_level_is_granted(level)) {
       context->levels[context->n_levels++] = level;
     }
   }

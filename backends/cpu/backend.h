@@ -18,12 +18,16 @@ typedef struct cpu_level {
   const char *name;              /* "avx512": the value of TESSERA_CPU_LEVEL */
   const char *instructions;      /* what it needs, for people */
   int32_t takes_blas;            /* 1: a BLAS, where one is installed, makes large products faster */
+  int32_t asks;                  /* 1: the system must be asked for registers that it does not save for everybody */
   const cpu_operator *operators; /* [CPU_OP_COUNT] */
 } cpu_level;
 
 /* features.c: the levels that were compiled and that this CPU has, best first: 0 .. count-1. Beyond: NULL. */
 enum { CPU_MAX_LEVELS = 8 };
 const cpu_level *cpu_level_at(int32_t index);
+
+/* Asks the system for what the level's registers need, for the whole process. 0: refused. */
+int cpu_level_is_granted(const cpu_level *level);
 
 /* What the CPU has, whatever was compiled. */
 int cpu_has_avx2(void);

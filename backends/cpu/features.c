@@ -12,6 +12,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
@@ -23,6 +26,7 @@ enum {
   FEATURE_AVX_VNNI = 8,
   FEATURE_DOTPROD = 16,
   FEATURE_I8MM = 32,
+  FEATURE_AMX = 64,
 };
 
 #if defined(__x86_64__)
@@ -42,11 +46,12 @@ static uint32_t cpu_features(void)
     return 0;
   }
   const uint64_t state = saved_state();
-  const int ymm = (state & 0x6) == 0x6, zmm = (state & 0xe6) == 0xe6;
+  const int ymm = (state & 0x6) == 0x6, zmm = (state & 0xe6) == 0xe6, tiles = (state >> 17 & 3) == 3;
   const int fma = (c & bit_FMA) && (c & bit_F16C) && (c & bit_AVX);
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
     return 0;
   }
+  const uint32_t matrix = 1u << 22 | 1u << 24 | 1u << 25; /* AMX-BF16, AMX-TILE, AMX-INT8 */
   const uint32_t foundation = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
   if (ymm && fma && (b & bit_AVX2)) {
     found |= FEATURE_AVX2;
@@ -54,6 +59,7 @@ static uint32_t cpu_features(void)
   if ((found & FEATURE_AVX2) && zmm && (b & foundation) == foundation) {
     found |= FEATURE_AVX512;
     found |= c & bit_AVX512VNNI ? FEATURE_AVX512_VNNI : 0;
+    found |= tiles && (d & matrix) == matrix ? FEATURE_AMX : 0;
   }
   if ((found & FEATURE_AVX2) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1)) {
     found |= FEATURE_AVX_VNNI;
@@ -86,11 +92,13 @@ static uint32_t cpu_features(void)
 
 /* One row per level that was compiled in, worst first. */
 #define LEVEL(name) extern const cpu_operator cpu_operators_##name[CPU_OP_COUNT]
+LEVEL(emulated);
 LEVEL(portable);
 LEVEL(avx2);
 LEVEL(avx2vnni);
 LEVEL(avx512);
 LEVEL(avx512vnni);
+LEVEL(amx);
 LEVEL(dotprod);
 LEVEL(i8mm);
 
@@ -98,28 +106,34 @@ static const struct {
   cpu_level level;
   uint32_t needs;
 } levels[] = {
+#if defined(CPU_WITH_EMULATED)
+    {{"emulated", "the arithmetic of amx, slowly", 0, 0, cpu_operators_emulated}, 0},
+#endif
 #if defined(__aarch64__)
-    {{"portable", "NEON", 1, cpu_operators_portable}, 0},
+    {{"portable", "NEON", 1, 0, cpu_operators_portable}, 0},
 #else
-    {{"portable", "no instructions beyond the architecture's", 1, cpu_operators_portable}, 0},
+    {{"portable", "no instructions beyond the architecture's", 1, 0, cpu_operators_portable}, 0},
 #endif
 #if defined(CPU_WITH_AVX2)
-    {{"avx2", "AVX2, FMA", 0, cpu_operators_avx2}, FEATURE_AVX2},
+    {{"avx2", "AVX2, FMA", 0, 0, cpu_operators_avx2}, FEATURE_AVX2},
 #endif
 #if defined(CPU_WITH_AVX2VNNI)
-    {{"avx2vnni", "AVX2, FMA, AVX-VNNI", 0, cpu_operators_avx2vnni}, FEATURE_AVX_VNNI},
+    {{"avx2vnni", "AVX2, FMA, AVX-VNNI", 0, 0, cpu_operators_avx2vnni}, FEATURE_AVX_VNNI},
 #endif
 #if defined(CPU_WITH_AVX512)
-    {{"avx512", "AVX-512", 0, cpu_operators_avx512}, FEATURE_AVX512},
+    {{"avx512", "AVX-512", 0, 0, cpu_operators_avx512}, FEATURE_AVX512},
 #endif
 #if defined(CPU_WITH_AVX512VNNI)
-    {{"avx512vnni", "AVX-512, VNNI", 0, cpu_operators_avx512vnni}, FEATURE_AVX512_VNNI},
+    {{"avx512vnni", "AVX-512, VNNI", 0, 0, cpu_operators_avx512vnni}, FEATURE_AVX512_VNNI},
+#endif
+#if defined(CPU_WITH_AMX)
+    {{"amx", "AVX-512, AMX-INT8, AMX-BF16", 0, 1, cpu_operators_amx}, FEATURE_AMX},
 #endif
 #if defined(CPU_WITH_DOTPROD)
-    {{"dotprod", "NEON, dot products of bytes", 1, cpu_operators_dotprod}, FEATURE_DOTPROD},
+    {{"dotprod", "NEON, dot products of bytes", 1, 0, cpu_operators_dotprod}, FEATURE_DOTPROD},
 #endif
 #if defined(CPU_WITH_I8MM)
-    {{"i8mm", "NEON, matrix products of bytes", 1, cpu_operators_i8mm}, FEATURE_I8MM},
+    {{"i8mm", "NEON, matrix products of bytes", 1, 0, cpu_operators_i8mm}, FEATURE_I8MM},
 #endif
 };
 
@@ -135,6 +149,17 @@ const cpu_level *cpu_level_at(int32_t index)
     }
   }
   return NULL;
+}
+
+int cpu_level_is_granted(const cpu_level *level)
+{
+#if defined(__x86_64__) && defined(__linux__)
+  /* As arch_prctl(2) has them: a process asks once for the state of tiles, which is large. */
+  enum { ARCH_REQUEST_STATE = 0x1023, STATE_OF_TILES = 18 };
+  return !level->asks || syscall(SYS_arch_prctl, ARCH_REQUEST_STATE, STATE_OF_TILES) == 0;
+#else
+  return !level->asks;
+#endif
 }
 
 int cpu_has_avx2(void)

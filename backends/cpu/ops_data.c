@@ -239,19 +239,12 @@ void cpu_run_concat(const cpu_line *line, cpu_team *team)
 
 /* ---- copy and update, from one type to another ----------------------------------------------------------------- */
 
-static inline cpu_u16v narrowed_bf16(cpu_f32v value)
-{
-  const cpu_u32v bits = (cpu_u32v)value, odd = bits >> 16 & 1u;
-  const cpu_i32v rounded = (cpu_i32v)((bits + 0x7fffu + odd) >> 16), nan = (cpu_i32v)(bits >> 16 | 0x40u);
-  return __builtin_convertvector((cpu_u32v)cpu_select_i32(cpu_is_nan(value), nan, rounded), cpu_u16v);
-}
-
 static inline void narrow_row(int32_t dtype, const float *from, int64_t n, uint16_t *to)
 {
   for (int64_t i = 0; i < n; i += CPU_LANES) {
     const int64_t rest = n - i < CPU_LANES ? n - i : CPU_LANES;
     const cpu_f32v value = rest == CPU_LANES ? cpu_load(from + i) : cpu_load_part(from + i, rest, 0.0f);
-    const cpu_u16v result = dtype == TSR_F16 ? cpu_to_f16(value) : narrowed_bf16(value);
+    const cpu_u16v result = dtype == TSR_F16 ? cpu_to_f16(value) : cpu_to_bf16(value);
     memcpy(to + i, &result, (size_t)rest * sizeof *to);
   }
 }

@@ -3,9 +3,11 @@
  * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes.
  *
  * Large products in f32 whose b changes from run to run go to the BLAS, tile by tile, where there is one (blas.h); or
- * they are laid out and multiplied part by part. All others are made panel by panel.
+ * they are laid out and multiplied part by part. All others are made panel by panel, or by some panels at a time on
+ * matrix units.
  */
 #include "blas.h"
+#include "matrix.h"
 #include "product_blocks.h"
 
 enum { TILE_ROWS = 256, TILE_COLUMNS = 512, BLAS_ROWS = 128 };
@@ -14,6 +16,7 @@ typedef struct matmul {
   cpu_product product;
   const cpu_blas *blas; /* NULL: panels */
   cpu_blocks blocks;    /* of it: product is NULL if they do not pay */
+  int64_t row_unit;     /* rows that no block divides */
   int64_t row_blocks;   /* or tiles, of a matrix */
   int64_t column_groups;
   int64_t n_tasks;
@@ -87,6 +90,41 @@ static int64_t divide_up(int64_t a, int64_t b)
   return (a + b - 1) / b;
 }
 
+static int64_t lesser(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+/* Into blocks of rows, and panels. */
+static void cut(matmul *plan)
+{
+  const cpu_product *p = &plan->product;
+  plan->row_unit = 1;
+  plan->row_blocks = divide_up(p->rows, CPU_BLOCK_ROWS);
+  const int64_t blocks = p->batch * plan->row_blocks;
+  /* A vector of weights takes its time to arrive even where few rows meet it. */
+  const double cost = (double)p->depth * CPU_PANEL_VECTORS * ((double)p->rows / (double)plan->row_blocks + 4.0);
+  plan->column_groups = lesser(divide_up(cpu_tasks(blocks * p->panels, cost), blocks), p->panels);
+}
+
+/* The same for matrix units. b comes from far away once per block of rows: these are few, and large, and a task takes
+ * no more panels than stay in a core's own cache while its rows pass. */
+static void cut_for_matrix(matmul *plan)
+{
+  enum { WANTED = 16, LEAST_ROWS = 384 };
+  const cpu_product *p = &plan->product;
+  const int64_t wide = divide_up(p->panels, CPU_MATRIX_PANELS);
+  plan->row_unit = CPU_MATRIX_ROWS;
+  plan->row_blocks = lesser(divide_up(WANTED, p->batch * wide), divide_up(p->rows, LEAST_ROWS));
+  const int64_t blocks = p->batch * plan->row_blocks, wanted = divide_up(WANTED, blocks);
+  const int64_t groups = p->rows <= CPU_MATRIX_ROWS ? p->panels : wide > wanted ? wide : wanted;
+  /* In vector instructions: what a panel takes to arrive, and what rows take with it. */
+  const double vectors = (double)p->depth * CPU_PANEL_VECTORS, rows = (double)p->rows / (double)plan->row_blocks;
+  const double cost = 2.0 * vectors + rows * (CPU_MATRIX_UNITS ? vectors / 32.0 + 16.0 : vectors);
+  const int64_t tasks = cpu_tasks(blocks * p->panels, cost);
+  plan->column_groups = lesser(lesser(groups, divide_up(tasks, blocks)), p->panels);
+}
+
 int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
 {
   matmul *plan = cpu_ask_memory(preparation, sizeof *plan);
@@ -115,16 +153,23 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
     plan->n_tasks = 1;
     return TSR_OK;
   }
-  plan->row_blocks = divide_up(p->rows, CPU_BLOCK_ROWS);
-  const int64_t blocks = p->batch * plan->row_blocks;
-  /* A vector of weights takes its time to arrive even where few rows meet it. */
-  const double cost = (double)p->depth * CPU_PANEL_VECTORS * ((double)p->rows / (double)plan->row_blocks + 4.0);
-  const int64_t tasks = cpu_tasks(blocks * p->panels, cost);
-  plan->column_groups = divide_up(tasks, blocks) < p->panels ? divide_up(tasks, blocks) : p->panels;
-  plan->n_tasks = blocks * plan->column_groups;
+  if (cpu_product_on_matrix(p)) {
+    cut_for_matrix(plan);
+  } else {
+    cut(plan);
+  }
+  plan->n_tasks = p->batch * plan->row_blocks * plan->column_groups;
   cpu_ask_shared(preparation, cpu_product_shared(p));
   cpu_ask_scratch(preparation, cpu_product_scratch(p));
   return TSR_OK;
+}
+
+/* Where a block of rows begins. */
+static int64_t first_row(const matmul *plan, int64_t block)
+{
+  const int64_t rows = plan->product.rows, units = divide_up(rows, plan->row_unit);
+  const int64_t row = cpu_first(units, plan->row_blocks, block) * plan->row_unit;
+  return row < rows ? row : rows;
 }
 
 static void panel_task(const void *context, int64_t task, void *scratch)
@@ -134,13 +179,12 @@ static void panel_task(const void *context, int64_t task, void *scratch)
   const cpu_product *p = &plan->product;
   const int64_t group = task % plan->column_groups, block = task / plan->column_groups % plan->row_blocks;
   const int64_t matrix = task / plan->column_groups / plan->row_blocks;
-  const int64_t first = cpu_first(p->rows, plan->row_blocks, block);
-  const int64_t rows = cpu_first(p->rows, plan->row_blocks, block + 1) - first;
+  const int64_t first = first_row(plan, block), rows = first_row(plan, block + 1) - first;
+  const int64_t panel = cpu_first(p->panels, plan->column_groups, group);
   const int64_t end = cpu_first(p->panels, plan->column_groups, group + 1);
   float *y = plan->y + (matrix * p->rows + first) * p->columns;
-  for (int64_t panel = cpu_first(p->panels, plan->column_groups, group); panel < end; panel++) {
-    cpu_product_panel(p, all->shared, matrix, first, rows, panel, y + panel * CPU_PANEL, p->columns, scratch);
-  }
+  cpu_product_panels(p, all->shared, matrix, first, rows, panel, end - panel, y + panel * CPU_PANEL, p->columns,
+                     scratch);
 }
 
 /* The rows (or, transposed, the columns) of a matrix from (row, column) on, as a BLAS wants them. */

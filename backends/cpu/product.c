@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "product_bf16.h"
 #include "product_i8.h"
 #include "product_tile.h"
 #include "rows.h"
@@ -89,14 +90,18 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
   }
   const int64_t elements = product->panels * product->depth * CPU_PANEL;
   const int32_t narrow = b->dtype == TSR_F16 || b->dtype == TSR_BF16;
-  const int32_t widen = narrow && product->rows > CPU_TILE_ROWS && elements <= WIDENED;
-  const int32_t quantised = b->dtype == TSR_I8;
-  const int64_t step = quantised ? (int64_t)cpu_quantised_size(product) : elements;
+  const int32_t rounds = cpu_rounded_suits(line), quantised = b->dtype == TSR_I8;
+  const int32_t widen = narrow && !rounds && product->rows > CPU_TILE_ROWS && elements <= WIDENED;
+  const int64_t step = quantised ? (int64_t)cpu_quantised_size(product)
+                       : rounds  ? cpu_rounded_elements(product)
+                                 : elements;
+  product->rounds = rounds;
   product->packed_dtype = widen ? TSR_F32 : b->dtype;
   const cpu_layout layout = {
       .from = b,
       .size = (uint64_t)(matrices * step * cpu_element_size(product->packed_dtype)),
       .pack = quantised ? cpu_quantised_pack
+              : rounds  ? cpu_rounded_pack
               : widen   ? pack_widened
                         : pack_panels,
       .matrices = matrices,
@@ -112,18 +117,23 @@ enum { BLOCK_OF_B = CPU_BLOCK_DEPTH * CPU_PANEL };
 
 uint64_t cpu_product_shared(const cpu_product *product)
 {
-  return product->b->dtype == TSR_I8 ? cpu_quantised_shared(product) : 0;
+  return product->b->dtype == TSR_I8 ? cpu_quantised_shared(product)
+         : product->rounds           ? cpu_rounded_shared(product)
+                                     : 0;
 }
 
 uint64_t cpu_product_scratch(const cpu_product *product)
 {
-  return product->b->dtype == TSR_I8 ? cpu_quantised_scratch(product) : (BLOCK_OF_B + CPU_BLOCK_OF_A) * sizeof(float);
+  return product->b->dtype == TSR_I8 ? cpu_quantised_scratch(product)
+         : product->rounds           ? cpu_rounded_scratch(product)
+                                     : (BLOCK_OF_B + CPU_BLOCK_OF_A) * sizeof(float);
 }
 
 void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t n, float *c)
 {
   const cpu_tensor *bias = product->bias;
-  const cpu_f32v alpha = cpu_splat(product->alpha);
+  const cpu_f32v alpha = cpu_splat(product->alpha), zero = cpu_splat(0.0f);
+  const int32_t relu = product->activation == TSR_ACTIVATION_RELU;
   if (product->plain) {
     return;
   }
@@ -139,7 +149,11 @@ void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row,
                      row * bias->stride[product->axis] + from * step;
     int64_t i = 0;
     for (; step == 1 && i + CPU_LANES <= n; i += CPU_LANES) {
-      cpu_store(c + i, cpu_fma(alpha, cpu_load(c + i), cpu_load(z + i)));
+      const cpu_f32v sum = cpu_fma(alpha, cpu_load(c + i), cpu_load(z + i));
+      cpu_store(c + i, relu ? cpu_max(zero, sum) : sum);
+    }
+    if (relu && i == n) {
+      return;
     }
     for (; i < n; i += CPU_LANES) {
       float room[CPU_LANES];
@@ -205,23 +219,67 @@ void cpu_product_begin(const cpu_product *product, cpu_team *team, void *shared)
 {
   if (product->b->dtype == TSR_I8) {
     cpu_quantise(product, team, shared);
+  } else if (product->rounds) {
+    cpu_round(product, team, shared);
   }
 }
 
-void cpu_product_panel(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
-                       int64_t panel, float *c, int64_t c_row, void *scratch)
+/* Rows and panels as many as matrix units take at once; each block is finished while it is in the nearest cache. */
+static void matrix_panels(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
+                          int64_t panel, int64_t panels, float *c, int64_t c_row, void *scratch)
 {
-  const int64_t columns = cpu_panel_columns(product, panel);
-  if (product->depth == 0) {
-    for (int64_t i = 0; i < rows; i++) {
-      memset(c + i * c_row, 0, (size_t)columns * sizeof *c);
+  int64_t ready = 0;
+  for (int64_t p = 0; p < panels; p += CPU_MATRIX_PANELS) {
+    const int64_t here = panels - p < CPU_MATRIX_PANELS ? panels - p : CPU_MATRIX_PANELS;
+    const int64_t columns = cpu_panels_columns(product, panel + p, here);
+    for (int64_t row = 0; row < rows; row += CPU_MATRIX_ROWS) {
+      const int64_t height = rows - row < CPU_MATRIX_ROWS ? rows - row : CPU_MATRIX_ROWS;
+      const cpu_part part = {.matrix = matrix,
+                             .first = first + row,
+                             .rows = height,
+                             .panel = panel + p,
+                             .panels = here,
+                             .again = rows > CPU_MATRIX_ROWS};
+      float *to = c + row * c_row + p * CPU_PANEL;
+      if (height != ready) {
+        cpu_matrix_configure(height);
+        ready = height;
+      }
+      if (product->rounds) {
+        cpu_rounded_part(product, shared, &part, to, c_row, scratch);
+      } else {
+        cpu_quantised_part(product, shared, &part, to, c_row, scratch);
+      }
+      for (int64_t i = 0; i < height; i++) {
+        cpu_product_finish(product, matrix, first + row + i, (panel + p) * CPU_PANEL, columns, to + i * c_row);
+      }
     }
-  } else if (product->b->dtype == TSR_I8) {
-    cpu_quantised_panel(product, shared, matrix, first, rows, panel, c, c_row, scratch);
-  } else {
-    sum_panel(product, matrix, first, rows, panel, c, c_row, scratch);
   }
-  for (int64_t i = 0; i < rows; i++) {
-    cpu_product_finish(product, matrix, first + i, panel * CPU_PANEL, columns, c + i * c_row);
+  cpu_matrix_release();
+}
+
+void cpu_product_panels(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
+                        int64_t panel, int64_t panels, float *c, int64_t c_row, void *scratch)
+{
+  if (cpu_product_on_matrix(product) && product->depth > 0) {
+    matrix_panels(product, shared, matrix, first, rows, panel, panels, c, c_row, scratch);
+    return;
+  }
+  for (int64_t p = panel; p < panel + panels; p++) {
+    const int64_t columns = cpu_panel_columns(product, p);
+    float *to = c + (p - panel) * CPU_PANEL;
+    if (product->depth == 0) {
+      for (int64_t i = 0; i < rows; i++) {
+        memset(to + i * c_row, 0, (size_t)columns * sizeof *to);
+      }
+    } else if (product->b->dtype == TSR_I8) {
+      const cpu_part part = {.matrix = matrix, .first = first, .rows = rows, .panel = p, .panels = 1};
+      cpu_quantised_part(product, shared, &part, to, c_row, scratch);
+    } else {
+      sum_panel(product, matrix, first, rows, p, to, c_row, scratch);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+      cpu_product_finish(product, matrix, first + i, p * CPU_PANEL, columns, to + i * c_row);
+    }
   }
 }

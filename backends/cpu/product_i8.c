@@ -15,7 +15,13 @@ typedef struct quantised_row {
 
 static int64_t groups_of(const cpu_product *product)
 {
-  return (product->depth + CPU_GROUP - 1) / CPU_GROUP;
+  return cpu_quantised_groups(product->depth);
+}
+
+/* From row to row of a, in words. */
+static int64_t row_words(const cpu_product *product)
+{
+  return CPU_MATRIX_UNITS ? cpu_matrix_row_words(groups_of(product)) : groups_of(product);
 }
 
 static uint64_t rows_size(const cpu_product *product)
@@ -25,7 +31,7 @@ static uint64_t rows_size(const cpu_product *product)
 
 uint64_t cpu_quantised_shared(const cpu_product *product)
 {
-  const uint64_t words = (uint64_t)(product->batch * product->rows * groups_of(product)) * sizeof(cpu_group_word);
+  const uint64_t words = (uint64_t)(product->batch * product->rows * row_words(product)) * sizeof(cpu_group_word);
   return rows_size(product) + cpu_aligned(words);
 }
 
@@ -36,7 +42,7 @@ uint64_t cpu_quantised_size(const cpu_product *product)
   return (uint64_t)(product->panels * groups_of(product) * CPU_PANEL * CPU_GROUP);
 }
 
-/* Groups g0 .. g0+groups-1 of the columns of a panel: to [groups][CPU_PANEL][CPU_GROUP]. */
+/* Groups g0 .. g0+groups-1 of the columns of a panel: to [strips][groups][CPU_STRIP][CPU_GROUP]. */
 static void pack_block(const cpu_tensor *b, const int8_t *from, int64_t g0, int64_t groups, int64_t columns,
                        uint8_t *to)
 {
@@ -47,7 +53,8 @@ static void pack_block(const cpu_tensor *b, const int8_t *from, int64_t g0, int6
   for (int64_t n = 0; n < columns; n++) {
     const int8_t *column = from + n * n_step + first * k_step;
     for (int64_t k = 0; k < steps; k++) {
-      to[(k / CPU_GROUP * CPU_PANEL + n) * CPU_GROUP + k % CPU_GROUP] = (uint8_t)(column[k * k_step] + CPU_SHIFT);
+      to[cpu_quantised_column(groups, n) + k / CPU_GROUP * CPU_STRIP * CPU_GROUP + k % CPU_GROUP] =
+          (uint8_t)(column[k * k_step] + CPU_SHIFT);
     }
   }
 }
@@ -56,7 +63,7 @@ void cpu_quantised_pack(const cpu_layout *layout, void *to)
 {
   const cpu_tensor *b = layout->from;
   const int32_t axis = b->rank - 2;
-  const int64_t N = b->extent[axis + 1], groups = (b->extent[axis] + CPU_GROUP - 1) / CPU_GROUP;
+  const int64_t N = b->extent[axis + 1], groups = cpu_quantised_groups(b->extent[axis]);
   uint8_t *at = to;
   for (int64_t matrix = 0; matrix < layout->matrices; matrix++) {
     const int8_t *from = (const int8_t *)b->data + cpu_at(b, axis, matrix);
@@ -76,18 +83,29 @@ typedef struct quantising {
   int64_t n_tasks;
 } quantising;
 
+static inline cpu_i32v round_some(cpu_f32v x, cpu_f32v factor)
+{
+  const cpu_f32v most = cpu_splat(127.0f), least = cpu_splat(-127.0f);
+  return cpu_to_i32(cpu_max(cpu_min(cpu_round(x * factor), most), least));
+}
+
 /* q[k] for n elements side by side. The rest of the last group is the caller's. Returns their sum. */
 static int32_t round_row(const float *a, int64_t n, float inverse, cpu_group_element *q)
 {
-  const cpu_f32v factor = cpu_splat(inverse), most = cpu_splat(127.0f), least = cpu_splat(-127.0f);
+  const cpu_f32v factor = cpu_splat(inverse);
+  const int64_t whole = n / CPU_LANES * CPU_LANES;
   cpu_i32v sum = cpu_splat_i32(0);
-  for (int64_t k = 0; k < n; k += CPU_LANES) {
-    const int64_t here = n - k < CPU_LANES ? n - k : CPU_LANES;
-    const cpu_f32v x = here == CPU_LANES ? cpu_load(a + k) : cpu_load_part(a + k, here, 0.0f);
-    const cpu_i32v whole = cpu_to_i32(cpu_max(cpu_min(cpu_round(x * factor), most), least));
-    const cpu_group_vector narrow = __builtin_convertvector(whole, cpu_group_vector);
-    memcpy(q + k, &narrow, (size_t)here * sizeof *q);
-    sum += whole;
+  for (int64_t k = 0; k < whole; k += CPU_LANES) {
+    const cpu_i32v some = round_some(cpu_load(a + k), factor);
+    const cpu_group_vector narrow = __builtin_convertvector(some, cpu_group_vector);
+    memcpy(q + k, &narrow, sizeof narrow);
+    sum += some;
+  }
+  if (whole < n) {
+    const cpu_i32v some = round_some(cpu_load_part(a + whole, n - whole, 0.0f), factor);
+    const cpu_group_vector narrow = __builtin_convertvector(some, cpu_group_vector);
+    memcpy(q + whole, &narrow, (size_t)(n - whole) * sizeof *q);
+    sum += some;
   }
   int32_t total = 0;
   for (int i = 0; i < CPU_LANES; i++) {
@@ -99,14 +117,32 @@ static int32_t round_row(const float *a, int64_t n, float inverse, cpu_group_ele
 /* The largest magnitude of n elements; NaN if one is NaN or infinite. */
 static float largest_magnitude(const float *a, int64_t n)
 {
-  cpu_f32v largest = cpu_splat(0.0f);
+  enum { SIDE_BY_SIDE = 4 }; /* so that one need not wait for the other */
+  const cpu_f32v infinite = cpu_splat(INFINITY);
+  cpu_f32v largest[SIDE_BY_SIDE];
   cpu_i32v finite = cpu_splat_i32(-1);
-  for (int64_t k = 0; k < n; k += CPU_LANES) {
-    const cpu_f32v x = n - k < CPU_LANES ? cpu_load_part(a + k, n - k, 0.0f) : cpu_load(a + k);
-    finite &= cpu_abs(x) < cpu_splat(INFINITY);
-    largest = cpu_max(cpu_abs(x), largest);
+  int64_t k = 0;
+  CPU_UNROLL
+  for (int i = 0; i < SIDE_BY_SIDE; i++) {
+    largest[i] = cpu_splat(0.0f);
   }
-  return cpu_any(~finite) ? NAN : cpu_largest(largest);
+  for (; k + SIDE_BY_SIDE * CPU_LANES <= n; k += SIDE_BY_SIDE * CPU_LANES) {
+    CPU_UNROLL
+    for (int i = 0; i < SIDE_BY_SIDE; i++) {
+      const cpu_f32v size = cpu_abs(cpu_load(a + k + i * CPU_LANES));
+      finite &= size < infinite;
+      largest[i] = cpu_max(size, largest[i]);
+    }
+  }
+  for (; k < n; k += CPU_LANES) {
+    const cpu_f32v size = cpu_abs(n - k < CPU_LANES ? cpu_load_part(a + k, n - k, 0.0f) : cpu_load(a + k));
+    finite &= size < infinite;
+    largest[0] = cpu_max(size, largest[0]);
+  }
+  for (int i = 1; i < SIDE_BY_SIDE; i++) {
+    largest[0] = cpu_max(largest[i], largest[0]);
+  }
+  return cpu_any(~finite) ? NAN : cpu_largest(largest[0]);
 }
 
 static void quantise_row(const float *a, int64_t n, quantised_row *row, cpu_group_element *q)
@@ -126,17 +162,17 @@ static void quantise_task(const void *context, int64_t task, void *scratch)
   const quantising *job = context;
   const cpu_product *p = job->product;
   const cpu_tensor *a = p->a;
-  const int64_t K = p->depth, groups = groups_of(p), total = p->batch * p->rows;
-  const int64_t step = a->stride[p->axis + 1], end = cpu_first(total, job->n_tasks, task + 1);
+  const int64_t K = p->depth, groups = groups_of(p), words = row_words(p), total = p->batch * p->rows;
+  const int64_t whole = K / CPU_GROUP, step = a->stride[p->axis + 1], end = cpu_first(total, job->n_tasks, task + 1);
   for (int64_t i = cpu_first(total, job->n_tasks, task); i < end; i++) {
     const int64_t at = cpu_at(a, p->axis, i / p->rows) + i % p->rows * a->stride[p->axis];
     const float *row = (const float *)a->data + at;
-    cpu_group_element *q = (cpu_group_element *)(void *)(job->words + i * groups);
+    cpu_group_element *q = (cpu_group_element *)(void *)(job->words + i * words);
     if (step != 1 && K > 1) {
       cpu_widen_row(TSR_F32, row, step, K, scratch);
       row = scratch;
     }
-    memset(job->words + (i + 1) * groups - 1, 0, sizeof *job->words);
+    memset(job->words + i * words + whole, 0, (size_t)(groups - whole) * sizeof *job->words);
     quantise_row(row, K, &job->rows[i], q);
   }
 }
@@ -165,12 +201,16 @@ int32_t cpu_quantised_at(const cpu_product *product, const void *shared, int64_t
 {
   const char *words = (const char *)shared + rows_size(product);
   const cpu_group_element *q = (const cpu_group_element *)(const void *)words;
-  return q[row * groups_of(product) * CPU_GROUP + k];
+  return q[row * row_words(product) * CPU_GROUP + k];
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------------------------- */
 
-#if CPU_HAS_SQUARES
+#if CPU_MATRIX_UNITS
+
+/* matrix.h has them. */
+
+#elif CPU_HAS_SQUARES
 
 /* The first halves of two vectors, or the second ones. */
 #define FIRST_HALVES(a, b)  __builtin_shufflevector(a, b, 0, 1, 4, 5)
@@ -257,6 +297,8 @@ static inline __attribute__((always_inline)) void tile(int rows, const cpu_group
 
 #endif
 
+#if !CPU_MATRIX_UNITS
+
 static void tile_of(int64_t rows, const cpu_group_word *a, int64_t a_row, const uint8_t *b, int64_t groups, int32_t *c,
                     int first)
 {
@@ -284,10 +326,13 @@ static void tile_of(int64_t rows, const cpu_group_word *a, int64_t a_row, const 
   }
 }
 
+#endif
+
 uint64_t cpu_quantised_scratch(const cpu_product *product)
 {
   const uint64_t row = (uint64_t)product->depth * sizeof(float); /* of a, while it is quantised */
-  const uint64_t block = BLOCK_BYTES + CPU_BLOCK_ROWS * CPU_PANEL * sizeof(int32_t);
+  const uint64_t sums = CPU_MATRIX_UNITS ? CPU_MATRIX_SUMS : CPU_BLOCK_ROWS * CPU_PANEL;
+  const uint64_t block = BLOCK_BYTES + sums * sizeof(int32_t);
   return row > block ? row : block;
 }
 
@@ -307,36 +352,71 @@ static void scale_row(const cpu_product *product, const quantised_row *row, int6
   }
 }
 
-void cpu_quantised_panel(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
-                         int64_t panel, float *c, int64_t c_row, void *scratch)
+/* Sums of a block of b, groups g0 .. g0+n-1 of one panel, or of several where matrix units take them: to
+ * [rows][sums_row]. */
+static void sum_block(const cpu_product *product, const void *shared, const cpu_part *part, int64_t panels, int64_t g0,
+                      int64_t n, const uint8_t *b, int32_t *sums, int64_t sums_row)
+{
+  const int64_t at = part->matrix * product->rows + part->first, words = row_words(product);
+  const cpu_group_word *a =
+      (const cpu_group_word *)(const void *)((const char *)shared + rows_size(product)) + at * words + g0;
+#if CPU_MATRIX_UNITS
+  const cpu_matrix_block block = {
+      .kind = CPU_MATRIX_I8,
+      .again = part->again,
+      .add = g0 > 0,
+      .rows = part->rows,
+      .a = a,
+      .a_step = words * (int64_t)sizeof *a,
+      .b = b,
+      .words = n,
+      .strips = panels * CPU_PANEL_STRIPS,
+      .c = sums,
+      .c_row = sums_row,
+  };
+  cpu_matrix_multiply(&block);
+#else
+  const int64_t n_tiles = (part->rows + CPU_TILE_ROWS - 1) / CPU_TILE_ROWS;
+  assert(panels == 1 && sums_row == CPU_PANEL);
+  (void)panels;
+  (void)sums_row;
+  for (int64_t t = 0; t < n_tiles; t++) {
+    const int64_t i = cpu_first(part->rows, n_tiles, t), height = cpu_first(part->rows, n_tiles, t + 1) - i;
+    tile_of(height, a + i * words, words, b, n, sums + i * CPU_PANEL, g0 == 0);
+  }
+#endif
+}
+
+void cpu_quantised_part(const cpu_product *product, const void *shared, const cpu_part *part, float *c, int64_t c_row,
+                        void *scratch)
 {
   const cpu_tensor *b = product->b;
-  const int64_t groups = groups_of(product), columns = cpu_panel_columns(product, panel);
-  const int64_t at = matrix * product->rows + first, n_tiles = (rows + CPU_TILE_ROWS - 1) / CPU_TILE_ROWS;
-  const quantised_row *row = (const quantised_row *)shared + at;
-  const cpu_group_word *a =
-      (const cpu_group_word *)(const void *)((const char *)shared + rows_size(product)) + at * groups;
+  const int64_t groups = groups_of(product), panel_size = groups * CPU_PANEL * CPU_GROUP;
+  const int64_t columns = cpu_panels_columns(product, part->panel, part->panels);
+  const int64_t sums_row = CPU_MATRIX_UNITS ? CPU_MATRIX_SUMS_ROW : CPU_PANEL;
+  const quantised_row *row = (const quantised_row *)shared + part->matrix * product->rows + part->first;
   uint8_t *block = scratch;
   int32_t *sums = (int32_t *)(void *)(block + BLOCK_BYTES);
-  const uint8_t *packed = product->packed ? (const uint8_t *)product->packed + matrix * product->packed_step +
-                                                panel * groups * CPU_PANEL * CPU_GROUP
-                                          : NULL;
-  const int8_t *from =
-      (const int8_t *)b->data + cpu_at(b, product->axis, matrix) + panel * CPU_PANEL * b->stride[product->axis + 1];
-  for (int64_t g0 = 0; g0 < groups; g0 += BLOCK_GROUPS) {
-    const int64_t n = groups - g0 < BLOCK_GROUPS ? groups - g0 : BLOCK_GROUPS;
-    const uint8_t *here = block;
-    if (packed) {
-      here = packed + g0 * CPU_PANEL * CPU_GROUP;
-    } else {
-      pack_block(b, from, g0, n, columns, block);
-    }
-    for (int64_t t = 0; t < n_tiles; t++) {
-      const int64_t i = cpu_first(rows, n_tiles, t), height = cpu_first(rows, n_tiles, t + 1) - i;
-      tile_of(height, a + i * groups + g0, groups, here, n, sums + i * CPU_PANEL, g0 == 0);
+  if (product->packed) {
+    const uint8_t *packed =
+        (const uint8_t *)product->packed + part->matrix * product->packed_step + part->panel * panel_size;
+    const int64_t step = CPU_MATRIX_UNITS ? groups : BLOCK_GROUPS;
+    for (int64_t g0 = 0; g0 < groups; g0 += step) {
+      const int64_t n = groups - g0 < step ? groups - g0 : step;
+      sum_block(product, shared, part, part->panels, g0, n, packed + g0 * CPU_PANEL * CPU_GROUP, sums, sums_row);
     }
   }
-  for (int64_t i = 0; i < rows; i++) {
-    scale_row(product, &row[i], panel * CPU_PANEL, columns, sums + i * CPU_PANEL, c + i * c_row);
+  for (int64_t p = 0; p < part->panels && !product->packed; p++) {
+    const int64_t n0 = (part->panel + p) * CPU_PANEL;
+    const int8_t *from =
+        (const int8_t *)b->data + cpu_at(b, product->axis, part->matrix) + n0 * b->stride[product->axis + 1];
+    for (int64_t g0 = 0; g0 < groups; g0 += BLOCK_GROUPS) {
+      const int64_t n = groups - g0 < BLOCK_GROUPS ? groups - g0 : BLOCK_GROUPS;
+      pack_block(b, from, g0, n, cpu_panel_columns(product, part->panel + p), block);
+      sum_block(product, shared, part, 1, g0, n, block, sums + p * CPU_PANEL, sums_row);
+    }
+  }
+  for (int64_t i = 0; i < part->rows; i++) {
+    scale_row(product, &row[i], part->panel * CPU_PANEL, columns, sums + i * sums_row, c + i * c_row);
   }
 }

@@ -5,7 +5,7 @@
 #ifndef CPU_PRODUCT_I8_H
 #define CPU_PRODUCT_I8_H
 
-#include "product.h"
+#include "matrix.h"
 
 #define cpu_quantised_size    CPU_AT_LEVEL(cpu_quantised_size)
 #define cpu_quantised_pack    CPU_AT_LEVEL(cpu_quantised_pack)
@@ -13,7 +13,7 @@
 #define cpu_quantised_unit    CPU_AT_LEVEL(cpu_quantised_unit)
 #define cpu_quantised_at      CPU_AT_LEVEL(cpu_quantised_at)
 #define cpu_quantise          CPU_AT_LEVEL(cpu_quantise)
-#define cpu_quantised_panel   CPU_AT_LEVEL(cpu_quantised_panel)
+#define cpu_quantised_part    CPU_AT_LEVEL(cpu_quantised_part)
 #define cpu_quantised_shared  CPU_AT_LEVEL(cpu_quantised_shared)
 
 uint64_t cpu_quantised_size(const cpu_product *product);     /* bytes of one matrix's panels */
@@ -26,8 +26,23 @@ void cpu_quantise(const cpu_product *product, cpu_team *team, void *shared);
 float cpu_quantised_unit(const cpu_product *product, const void *shared, int64_t row);
 int32_t cpu_quantised_at(const cpu_product *product, const void *shared, int64_t row, int64_t k);
 
-/* Leaves alpha, bias and activation to its caller. */
-void cpu_quantised_panel(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
-                         int64_t panel, float *c, int64_t c_row, void *scratch);
+/* Groups of k in a packed matrix: with matrix units whole tiles. What is beyond K is zero in the rows of a. */
+static inline int64_t cpu_quantised_groups(int64_t depth)
+{
+  const int64_t groups = (depth + CPU_GROUP - 1) / CPU_GROUP;
+  return CPU_MATRIX_UNITS ? cpu_matrix_words(groups) : groups;
+}
+
+/* Where the first group of column n lies in a packed matrix [strips][groups][CPU_STRIP][CPU_GROUP], in bytes; the next
+ * one lies CPU_STRIP * CPU_GROUP behind it. */
+static inline int64_t cpu_quantised_column(int64_t groups, int64_t n)
+{
+  return (n / CPU_STRIP * groups * CPU_STRIP + n % CPU_STRIP) * CPU_GROUP;
+}
+
+/* Leaves alpha, bias and activation to its caller, who has configured the matrix units where there are some; where
+ * there are none, part->panels is 1. */
+void cpu_quantised_part(const cpu_product *product, const void *shared, const cpu_part *part, float *c, int64_t c_row,
+                        void *scratch);
 
 #endif

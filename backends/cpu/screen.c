@@ -103,7 +103,7 @@ static float measure_column(const cpu_tensor *b, int64_t n, double *squares)
   return cpu_any(~finite) ? NAN : cpu_largest(largest);
 }
 
-/* One column in bytes: group g goes to to[g * CPU_PANEL * CPU_GROUP ..]. */
+/* One column in bytes: group g goes to to[g * CPU_STRIP * CPU_GROUP ..]. */
 static void pack_column(const cpu_tensor *b, int64_t n, uint8_t *to, float *scale, float *left, float *norm)
 {
   const int64_t K = b->extent[0];
@@ -129,7 +129,7 @@ static void pack_column(const cpu_tensor *b, int64_t n, uint8_t *to, float *scal
       bytes[k] = (uint8_t)wholes[k];
     }
     for (int64_t k = k0; k < K && k < k0 + CHUNK; k += CPU_GROUP) {
-      memcpy(to + k / CPU_GROUP * CPU_PANEL * CPU_GROUP, bytes + (k - k0), CPU_GROUP);
+      memcpy(to + k / CPU_GROUP * CPU_STRIP * CPU_GROUP, bytes + (k - k0), CPU_GROUP);
     }
   }
   *scale = largest == largest ? unit : NAN;
@@ -139,21 +139,21 @@ static void pack_column(const cpu_tensor *b, int64_t n, uint8_t *to, float *scal
 
 static uint64_t bytes_size(int64_t K, int64_t N)
 {
-  const int64_t panels = (N + CPU_PANEL - 1) / CPU_PANEL, groups = (K + CPU_GROUP - 1) / CPU_GROUP;
+  const int64_t panels = (N + CPU_PANEL - 1) / CPU_PANEL, groups = cpu_quantised_groups(K);
   return (uint64_t)(panels * groups * CPU_PANEL * CPU_GROUP);
 }
 
-/* cpu_layout.pack: [panels][groups][CPU_PANEL][CPU_GROUP] bytes, then [COLUMN_ROWS][panels * CPU_PANEL] f32. */
+/* cpu_layout.pack: [strips][groups][CPU_STRIP][CPU_GROUP] bytes, then [COLUMN_ROWS][panels * CPU_PANEL] f32. */
 static void pack_screen(const cpu_layout *layout, void *to)
 {
   const cpu_tensor *b = layout->from;
-  const int64_t K = b->extent[0], N = b->extent[1], groups = (K + CPU_GROUP - 1) / CPU_GROUP;
+  const int64_t K = b->extent[0], N = b->extent[1], groups = cpu_quantised_groups(K);
   const int64_t columns = (N + CPU_PANEL - 1) / CPU_PANEL * CPU_PANEL;
   uint8_t *bytes = to;
   float *rows = (float *)(void *)(bytes + bytes_size(K, N));
   memset(bytes, CPU_SHIFT, (size_t)bytes_size(K, N));
   for (int64_t n = 0; n < N; n++) {
-    uint8_t *column = bytes + (n / CPU_PANEL * groups * CPU_PANEL + n % CPU_PANEL) * CPU_GROUP;
+    uint8_t *column = bytes + cpu_quantised_column(groups, n);
     pack_column(b, n, column, &rows[SCALE * columns + n], &rows[LEFT * columns + n], &rows[NORM * columns + n]);
   }
 }

@@ -502,6 +502,14 @@ static inline cpu_f32v cpu_load_f16(const uint16_t *p)
 #endif
 }
 
+/* To nearest, ties to even; beyond the largest number to an infinity. */
+static inline cpu_u16v cpu_to_bf16(cpu_f32v value)
+{
+  const cpu_u32v bits = (cpu_u32v)value, odd = bits >> 16 & 1u;
+  const cpu_i32v rounded = (cpu_i32v)((bits + 0x7fffu + odd) >> 16), nan = (cpu_i32v)(bits >> 16 | 0x40u);
+  return __builtin_convertvector((cpu_u32v)cpu_select_i32(cpu_is_nan(value), nan, rounded), cpu_u16v);
+}
+
 /* To nearest, ties to even. */
 static inline cpu_u16v cpu_to_f16(cpu_f32v value)
 {
@@ -526,10 +534,23 @@ static inline cpu_u16v cpu_to_f16(cpu_f32v value)
 
 /* ---- dot products of bytes --------------------------------------------------------------------------------------- */
 
+/* 1 where matrix.h has the instructions for it, CPU_HAS_MATRIX where it has them or computes what they would. */
+#if CPU_LANES == 16 && defined(__AMX_INT8__) && defined(__AMX_BF16__)
+#define CPU_MATRIX_UNITS 1
+#else
+#define CPU_MATRIX_UNITS 0
+#endif
+#if CPU_MATRIX_UNITS || defined(CPU_MATRIX_EMULATED)
+#define CPU_HAS_MATRIX 1
+#else
+#define CPU_HAS_MATRIX 0
+#endif
+
 /* Products of i8 come in groups of CPU_GROUP steps of k, of which a cpu_group_word holds those of one row. With x86's
- * dot-product instructions four bytes, those of a signed, those of b as b + 128; with Arm's four signed bytes of both,
- * or eight, where an instruction multiplies two rows by two columns (CPU_HAS_SQUARES); without, two 16-bit numbers of
- * a, and two bytes of b as they are. CPU_SHIFT is what was added to b. */
+ * dot-product instructions four bytes, those of a signed, those of b as b + 128; with matrix units, or Arm's
+ * instructions, four signed bytes of both, or eight, where an instruction multiplies two rows by two columns
+ * (CPU_HAS_SQUARES); without, two 16-bit numbers of a, and two bytes of b as they are. CPU_SHIFT is what was added to
+ * b. */
 #if CPU_LANES == 4 && defined(__ARM_FEATURE_MATMUL_INT8)
 #define CPU_HAS_SQUARES 1
 #else
@@ -545,6 +566,10 @@ static inline cpu_u16v cpu_to_f16(cpu_f32v value)
 enum { CPU_GROUP = 8, CPU_SHIFT = 0 };
 typedef int8_t cpu_group_element;
 typedef int64_t cpu_group_word;
+#elif CPU_MATRIX_UNITS
+enum { CPU_GROUP = 4, CPU_SHIFT = 0 };
+typedef int8_t cpu_group_element;
+typedef int32_t cpu_group_word;
 #elif CPU_HAS_DOT
 enum { CPU_GROUP = 4, CPU_SHIFT = CPU_LANES == 4 ? 0 : 128 };
 typedef int8_t cpu_group_element;
@@ -556,7 +581,11 @@ typedef int32_t cpu_group_word;
 #endif
 typedef cpu_group_element cpu_group_vector __attribute__((vector_size(sizeof(cpu_group_element) * CPU_LANES)));
 
-#if CPU_HAS_SQUARES
+#if CPU_MATRIX_UNITS
+
+/* Tiles of bytes (matrix.h) take the place of vectors. */
+
+#elif CPU_HAS_SQUARES
 
 /* sum + the products of the groups of two rows with those of two columns, which lie side by side. Lanes: row 0 with
  * columns 0 and 1, row 1 with columns 0 and 1. */
