@@ -60,11 +60,11 @@ void check_matmul_add_reduced(check_table *table, matmul_params p)
  * met twice shows; of other numbers the bound tells best where few are summed. */
 static void add_reduced(check_table *table)
 {
-  static const int32_t sizes[][3] = {{1, 64, 64},    {2, 33, 70},    {4, 512, 512},  {5, 16, 16},   {8, 8, 8},
-                                     {16, 16, 16},   {17, 16, 15},   {16, 17, 33},   {15, 31, 16},  {32, 32, 32},
-                                     {33, 65, 48},   {64, 64, 64},   {64, 129, 96},  {65, 63, 130}, {100, 257, 31},
-                                     {128, 128, 32}, {129, 128, 64}, {127, 260, 80}, {257, 96, 36}, {20, 1031, 24},
-                                     {64, 48, 1031}, {200, 200, 200}};
+  static const int32_t sizes[][3] = {{1, 64, 64},    {2, 33, 70},     {4, 512, 512},  {5, 16, 16},   {8, 8, 8},
+                                     {16, 16, 16},   {17, 16, 15},    {16, 17, 33},   {15, 31, 16},  {32, 32, 32},
+                                     {33, 65, 48},   {64, 64, 64},    {64, 129, 96},  {65, 63, 130}, {100, 257, 31},
+                                     {128, 128, 32}, {129, 128, 64},  {127, 260, 80}, {257, 96, 36}, {20, 1031, 24},
+                                     {64, 48, 1031}, {200, 200, 200}, {70, 290, 1100}};
   static const int32_t views[] = {CHECK_DENSE,   CHECK_TRANSPOSED, CHECK_PADDED,
                                   CHECK_STRIDED, CHECK_PADDED_T,   CHECK_OFFSET};
   static const int32_t data[][2] = {
