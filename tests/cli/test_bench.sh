@@ -96,7 +96,8 @@ bench 2 machine --memory 0
 bench 4 machine --no-blas --device no-such-device --memory 1
 bench 0 machine --no-blas --device reference --precision f32,bf16 --product 2x16x8,2x16x8n,1x64x32s --memory 1 \
   --threads 1,2 --repeat 1 --json
-check "$last: not 2 + 3 * 4 lines" test "$(wc -l <"$out")" = 14
+# Those of matrix units, where there are some, come last.
+check "$last: not 2 + 3 * 4 lines" test "$(grep -vc tiles_bf16_gflops "$out")" = 14
 line 1
 number memory_read
 number gb_per_second

@@ -50,7 +50,8 @@ typedef enum bench_work {
   BENCH_MEMORY,   /* bench_memory_body: bench_memory_task */
   BENCH_MODEL,    /* bench_model_body: bench_model_task */
   BENCH_PRODUCT,  /* bench_product_body: bench_product_task */
-  BENCH_OP        /* bench_op_body: bench_op_task */
+  BENCH_OP,       /* bench_op_body: bench_op_task */
+  BENCH_TILES     /* bench_tiles_body: int32_t, which is not looked at */
 } bench_work;
 
 /* The command within `tessera bench` that such a process is. */
@@ -378,5 +379,10 @@ typedef struct bench_memory_task {
 /* Reads memory (memory.c). A request is the number of threads, the reply a double: the seconds, or a negative number if
  * there were no threads to be had. */
 int bench_memory_body(const void *task);
+
+/* Multiplies on a CPU's matrix units (tiles.c). A request is BENCH_TILES_KINDS * threads + kind, the reply a double:
+ * operations a second, 0 where there are no such units. */
+enum { BENCH_TILES_BF16, BENCH_TILES_I8, BENCH_TILES_KINDS };
+int bench_tiles_body(const void *task);
 
 #endif

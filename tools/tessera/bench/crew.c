@@ -28,6 +28,7 @@ static const struct {
     [BENCH_MODEL] = {bench_model_body, sizeof(bench_model_task)},
     [BENCH_PRODUCT] = {bench_product_body, sizeof(bench_product_task)},
     [BENCH_OP] = {bench_op_body, sizeof(bench_op_task)},
+    [BENCH_TILES] = {bench_tiles_body, sizeof(int32_t)},
 };
 enum { WORKS = sizeof works / sizeof works[0] };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera bench machine: what the machine itself reaches, memory and a BLAS, and what a device makes of the same
+ * tessera bench machine: what the machine itself reaches, memory, matrix units and a BLAS, and what a device makes of the same
  * products.
  */
 #include <math.h>
@@ -50,7 +50,8 @@ typedef struct session {
   double rates[TSR_INTEGERS][BENCH_REPEATS]; /* bytes read per second, of each number of threads */
   bench_summary bandwidth[TSR_INTEGERS];     /* of the rates measured last */
   bench_crew memory;
-  side *sides; /* [n] */
+  double peaks[TSR_INTEGERS][BENCH_TILES_KINDS]; /* operations a second of matrix units, of each number of threads */
+  side *sides;                                   /* [n] */
   int32_t n;
   bench_crew crew;
   tsr_cli_table table;
@@ -141,6 +142,48 @@ static int start_memory(session *s)
   }
   if (code == TSR_EXIT_OK) {
     summarise_bandwidth(s);
+  }
+  return code;
+}
+
+/* ---- matrix units ------------------------------------------------------------------------------------------------ */
+
+static int measure_tiles(session *s)
+{
+  const request *options = s->options;
+  bench_crew crew;
+  int code = bench_crew_init(&crew, 1);
+  if (code == TSR_EXIT_OK) {
+    code = bench_crew_start(&crew, BENCH_TILES, &(int32_t){0});
+  }
+  for (int32_t t = 0; t < options->threads.n && code == TSR_EXIT_OK; t++) {
+    for (int32_t kind = 0; kind < BENCH_TILES_KINDS && code == TSR_EXIT_OK; kind++) {
+      double rates[BENCH_REPEATS];
+      for (int32_t r = 0; r < options->repeat && code == TSR_EXIT_OK; r++) {
+        const int32_t wanted = BENCH_TILES_KINDS * options->threads.values[t] + kind;
+        code = bench_crew_ask(&crew, 0, wanted, &rates[r], sizeof rates[r]);
+      }
+      s->peaks[t][kind] = code == TSR_EXIT_OK ? bench_summarise(rates, options->repeat).median : 0.0;
+    }
+  }
+  bench_crew_finish(&crew);
+  return code;
+}
+
+static int tell_tiles(const session *s)
+{
+  int code = TSR_EXIT_OK;
+  for (int32_t t = 0; t < s->options->threads.n && s->peaks[t][0] > 0.0 && code == TSR_EXIT_OK; t++) {
+    const int threads = (int)s->options->threads.values[t];
+    const double bf16 = 1e-9 * s->peaks[t][BENCH_TILES_BF16], i8 = 1e-9 * s->peaks[t][BENCH_TILES_I8];
+    if (s->options->as_json) {
+      code = tsr_cli_json_print(
+          json_pack("{s:i, s:f, s:f}", "threads", threads, "tiles_bf16_gflops", bf16, "tiles_int8_gflops", i8),
+          JSON_REAL_PRECISION(6));
+    } else {
+      printf("matrix units, %d thread%s: %.0f GFLOP/s in bf16, %.0f in int8\n", threads, threads == 1 ? "" : "s", bf16,
+             i8);
+    }
   }
   return code;
 }
@@ -312,6 +355,7 @@ typedef struct figures {
   double bytes; /* of b, per second */
   double of_blas;
   double of_memory;
+  double of_tiles;
 } figures;
 
 static figures compute_figures(const session *s, const bench_product *p, int32_t index)
@@ -327,6 +371,10 @@ static figures compute_figures(const session *s, const bench_product *p, int32_t
   }
   if (p->stream && s->bandwidth[group].median > 0.0) {
     f.of_memory = f.bytes / s->bandwidth[group].median;
+  }
+  if (!one->task.blas && (one->task.precision == TSR_BF16 || one->task.precision == TSR_I8)) {
+    const double peak = s->peaks[group][one->task.precision == TSR_BF16 ? BENCH_TILES_BF16 : BENCH_TILES_I8];
+    f.of_tiles = peak > 0.0 ? f.flops / peak : 0.0;
   }
   return f;
 }
@@ -353,11 +401,12 @@ static int tell_product(session *s, const bench_product *p)
     if (s->options->as_json) {
       bench_summary seconds = bench_summarise(one->seconds, s->options->repeat);
       code = tsr_cli_json_print(
-          json_pack("{s:s, s:s, s:s, s:i, s:f, s:o, s:f, s:f, s:o, s:o, s:s}", "product", text, "side", name,
+          json_pack("{s:s, s:s, s:s, s:i, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:s}", "product", text, "side", name,
                     "precision", precision, "threads", (int)one->task.threads, "seconds", one->median, "us",
                     bench_summary_json(&seconds, 1e6), "gflops", 1e-9 * f.flops, "gb_per_second", 1e-9 * f.bytes,
                     "of_blas", f.of_blas > 0.0 ? json_real(f.of_blas) : json_null(), "of_memory",
-                    f.of_memory > 0.0 ? json_real(f.of_memory) : json_null(), "date", tsr_cli_date(date)),
+                    f.of_memory > 0.0 ? json_real(f.of_memory) : json_null(), "of_tiles",
+                    f.of_tiles > 0.0 ? json_real(f.of_tiles) : json_null(), "date", tsr_cli_date(date)),
           JSON_REAL_PRECISION(6));
       continue;
     }
@@ -370,6 +419,7 @@ static int tell_product(session *s, const bench_product *p)
     percent_cell(&s->table, f.of_blas);
     tsr_cli_table_cell(&s->table, "%.1f", 1e-9 * f.bytes);
     percent_cell(&s->table, f.of_memory);
+    percent_cell(&s->table, f.of_tiles);
   }
   return code;
 }
@@ -414,15 +464,15 @@ static int tell_machine(const session *s)
 
 static int measure_products(session *s)
 {
-  static const char *const columns[] = {"product", "threads", "side",      "b",        "us",
-                                        "GFLOP/s", "of BLAS", "GB/s of b", "of memory"};
+  static const char *const columns[] = {"product", "threads", "side",      "b",         "us",
+                                        "GFLOP/s", "of BLAS", "GB/s of b", "of memory", "of tiles"};
   enum { COLUMNS = sizeof columns / sizeof columns[0] };
   const request *options = s->options;
   int code = bench_crew_init(&s->crew, s->n + 1);
   if (code != TSR_EXIT_OK) {
     return code;
   }
-  tsr_cli_table_begin(&s->table, columns, COLUMNS, 0x1f2);
+  tsr_cli_table_begin(&s->table, columns, COLUMNS, 0x3f2);
   for (int32_t i = 0; i < s->n && code == TSR_EXIT_OK; i++) {
     code = bench_crew_start(&s->crew, BENCH_PRODUCT, &s->sides[i].task);
   }
@@ -459,11 +509,20 @@ static int run(void *opaque)
   if (code == TSR_EXIT_OK) {
     code = tell_machine(s);
   }
+  if (code == TSR_EXIT_OK) {
+    code = measure_tiles(s);
+  }
+  if (code == TSR_EXIT_OK && !options->as_json) {
+    code = tell_tiles(s);
+  }
   if (code == TSR_EXIT_OK && !options->no_blas) {
     code = choose_blas_core(s);
   }
   if (code == TSR_EXIT_OK) {
     code = measure_products(s);
+  }
+  if (code == TSR_EXIT_OK && options->as_json) {
+    code = tell_tiles(s);
   }
   bench_crew_finish(&s->memory);
   free(s->sides);
@@ -500,9 +559,11 @@ const tsr_command bench_machine = {
     .name = "machine",
     .parent = "bench",
     .usage = "[OPTION]...",
-    .intro = "Measures how fast memory is read, and products y [M, N] = a [M, K] @ b in f32 through a BLAS library and "
-             "through Tessera's devices, taking turns. Prints what share of the BLAS' speed, and of the memory's, a "
-             "device reaches with the same number of threads.",
+    .intro =
+        "Measures how fast memory is read, what matrix units of the CPU (AMX) reach at most, and products y [M, N] = "
+        "a [M, K] @ b in f32 through a BLAS library and through Tessera's devices, taking turns. Prints what share "
+        "of the BLAS' speed, of the memory's, and in bf16 and int8 of the matrix units', a device reaches with the "
+        "same number of threads.",
     .options = &options,
     .notes = "The BLAS runs at its best: with OMP_WAIT_POLICY=passive, and with the fastest kernels that OpenBLAS has "
              "for this processor, whatever the environment says (an OpenBLAS older than the processor chooses slow "

@@ -157,6 +157,17 @@ static tsr_shape matrix_shape(const bench_product *p, int32_t rows, int32_t colu
   return p->batch == 1 ? TSR_SHAPE(rows, columns) : TSR_SHAPE(p->batch, rows, columns);
 }
 
+/* As a model of that precision has it: f16 and bf16 permit that what they are multiplied with is rounded. */
+static tsr_ref add_product(tsr_program *program, tsr_ref a, tsr_ref b, tsr_ref scales)
+{
+  if (scales != TSR_NONE) {
+    return tsr_matmul_i8(program, a, b, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  }
+  return tsr_ref_dtype(program, b) == TSR_F32
+             ? tsr_product(program, a, b)
+             : tsr_matmul_reduced_precision(program, a, b, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+}
+
 /* A line for each matrix, all of them with the same left-hand side. */
 static tsr_status build_program(const session *s, const bench_product *p, tsr_program *program, tsr_binding *bindings)
 {
@@ -175,9 +186,7 @@ static tsr_status build_program(const session *s, const bench_product *p, tsr_pr
     bindings[i] = (tsr_binding){.tensor = b, .buffer = s->buffers[i]};
     snprintf(name, sizeof name, "y%d", (int)i);
     b = p->plain ? b : tsr_transpose(program, b, -2, -1);
-    tsr_output(program, name,
-               scales != TSR_NONE ? tsr_matmul_i8(program, left, b, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
-                                  : tsr_product(program, left, b));
+    tsr_output(program, name, add_product(program, left, b, scales));
   }
   return tsr_program_status(program);
 }
