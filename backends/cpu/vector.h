@@ -535,7 +535,7 @@ static inline cpu_u16v cpu_to_f16(cpu_f32v value)
 /* ---- dot products of bytes --------------------------------------------------------------------------------------- */
 
 /* 1 where matrix.h has the instructions for it, CPU_HAS_MATRIX where it has them or computes what they would. */
-#if CPU_LANES == 16 && defined(__AMX_INT8__) && defined(__AMX_BF16__)
+#if defined(CPU_MATRIX_TILES) /* the compilers have different names for it */
 #define CPU_MATRIX_UNITS 1
 #else
 #define CPU_MATRIX_UNITS 0

@@ -9,7 +9,7 @@
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/common/progress.h"
 
-#if defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
+#if defined(BENCH_HAS_TILES)
 
 #include <cpuid.h>
 #include <immintrin.h>
