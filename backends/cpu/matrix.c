@@ -177,14 +177,15 @@ static inline __attribute__((always_inline)) void multiply(int kind, const cpu_m
     }
     return;
   }
+  const int32_t once = block->first_time && block->last_time;
   const int64_t near = block->words > DEEP ? FEW_NEAR_WORDS : NEAR_WORDS;
-  const int64_t step = block->strips > 2 && block->again ? near : block->words;
+  const int64_t step = block->strips > 2 && !once ? near : block->words;
   for (int64_t word = 0; word < block->words; word += step) {
     const int64_t words = block->words - word < step ? block->words - word : step;
     for (int64_t strip = 0; strip < block->strips; strip++) {
       const char *from = b + strip * strip_size;
       char *to = c + strip * STRIP_LINE;
-      if (!block->again) {
+      if (block->first_time) {
         square(kind, FETCHED, block, word, words, from, to, block->add || word > 0);
       } else if (block->strips > 2) {
         square(kind, PASSING, block, word, words, from, to, block->add || word > 0);

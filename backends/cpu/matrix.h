@@ -43,10 +43,11 @@ static inline int64_t cpu_matrix_words(int64_t words)
 }
 
 typedef struct cpu_matrix_block {
-  int32_t kind;  /* CPU_MATRIX_* */
-  int32_t again; /* 1: other rows meet the same b soon */
-  int32_t add;   /* 0: c holds nothing yet */
-  int64_t rows;  /* up to CPU_MATRIX_ROWS */
+  int32_t kind;       /* CPU_MATRIX_* */
+  int32_t first_time; /* 1: b comes from far away: no rows met it just before */
+  int32_t last_time;  /* 1: no others will meet it next */
+  int32_t add;        /* 0: c holds nothing yet */
+  int64_t rows;       /* up to CPU_MATRIX_ROWS */
   const void *a;
   int64_t a_step; /* bytes from row to row */
   const void *b;  /* [strips][words][CPU_STRIP] */

@@ -239,7 +239,8 @@ static void matrix_panels(const cpu_product *product, const void *shared, int64_
                              .rows = height,
                              .panel = panel + p,
                              .panels = here,
-                             .again = rows > CPU_MATRIX_ROWS};
+                             .first_time = row == 0,
+                             .last_time = row + height == rows};
       float *to = c + row * c_row + p * CPU_PANEL;
       if (height != ready) {
         cpu_matrix_configure(height);

@@ -49,7 +49,8 @@ typedef struct cpu_part {
   int64_t matrix;
   int64_t first, rows;
   int64_t panel, panels;
-  int32_t again; /* 1: other rows meet these panels soon */
+  int32_t first_time; /* 1: no rows met these panels just before */
+  int32_t last_time;  /* 1: no others will meet them next */
 } cpu_part;
 
 #define cpu_product_init    CPU_AT_LEVEL(cpu_product_init)

@@ -140,7 +140,8 @@ void cpu_rounded_part(const cpu_product *product, const void *shared, const cpu_
   const float *sums = scratch;
   const cpu_matrix_block block = {
       .kind = CPU_MATRIX_BF16,
-      .again = part->again,
+      .first_time = part->first_time,
+      .last_time = part->last_time,
       .rows = part->rows,
       .a = (const uint16_t *)shared + (part->matrix * product->rows + part->first) * elements,
       .a_step = elements * (int64_t)sizeof(uint16_t),

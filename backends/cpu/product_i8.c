@@ -363,7 +363,8 @@ static void sum_block(const cpu_product *product, const void *shared, const cpu_
 #if CPU_MATRIX_UNITS
   const cpu_matrix_block block = {
       .kind = CPU_MATRIX_I8,
-      .again = part->again,
+      .first_time = part->first_time,
+      .last_time = part->last_time,
       .add = g0 > 0,
       .rows = part->rows,
       .a = a,
