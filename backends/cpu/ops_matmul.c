@@ -8,6 +8,7 @@
  */
 #include "blas.h"
 #include "matrix.h"
+#include "product_bf16.h"
 #include "product_blocks.h"
 
 enum { TILE_ROWS = 256, TILE_COLUMNS = 512, BLAS_ROWS = 128 };
@@ -26,6 +27,7 @@ typedef struct matmul {
 typedef struct panels {
   const matmul *plan;
   const void *shared;
+  int64_t first, rows; /* of each matrix */
 } panels;
 
 /* What a BLAS takes: one of the last two strides is 1. */
@@ -115,11 +117,11 @@ static void cut_for_matrix(matmul *plan)
   const cpu_product *p = &plan->product;
   const int64_t wide = divide_up(p->panels, CPU_MATRIX_PANELS);
   plan->row_unit = CPU_MATRIX_ROWS;
-  plan->row_blocks = lesser(divide_up(WANTED, p->batch * wide), divide_up(p->rows, LEAST_ROWS));
+  plan->row_blocks = lesser(divide_up(WANTED, p->batch * wide), divide_up(p->chunk, LEAST_ROWS));
   const int64_t blocks = p->batch * plan->row_blocks, wanted = divide_up(WANTED, blocks);
-  const int64_t groups = p->rows <= CPU_MATRIX_ROWS ? p->panels : wide > wanted ? wide : wanted;
+  const int64_t groups = p->chunk <= CPU_MATRIX_ROWS ? p->panels : wide > wanted ? wide : wanted;
   /* In vector instructions: what a panel takes to arrive, and what rows take with it. */
-  const double vectors = (double)p->depth * CPU_PANEL_VECTORS, rows = (double)p->rows / (double)plan->row_blocks;
+  const double vectors = (double)p->depth * CPU_PANEL_VECTORS, rows = (double)p->chunk / (double)plan->row_blocks;
   const double cost = 2.0 * vectors + rows * (CPU_MATRIX_UNITS ? vectors / 32.0 + 16.0 : vectors);
   const int64_t tasks = cpu_tasks(blocks * p->panels, cost);
   plan->column_groups = lesser(lesser(groups, divide_up(tasks, blocks)), p->panels);
@@ -146,7 +148,7 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
     plan->n_tasks = p->batch * plan->row_blocks * plan->column_groups;
     return TSR_OK;
   }
-  if (!line->in[1].constant && cpu_blocks_pay(p)) {
+  if (!line->in[1].constant && !p->rounds && cpu_blocks_pay(p)) {
     cpu_blocks_init(&plan->blocks, p, plan->y);
     cpu_ask_shared(preparation, cpu_blocks_shared(&plan->blocks));
     cpu_ask_scratch(preparation, cpu_product_scratch(p));
@@ -154,6 +156,7 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
     return TSR_OK;
   }
   if (cpu_product_on_matrix(p)) {
+    plan->product.chunk = cpu_rounded_chunk(p);
     cut_for_matrix(plan);
   } else {
     cut(plan);
@@ -164,12 +167,10 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
   return TSR_OK;
 }
 
-/* Where a block of rows begins. */
-static int64_t first_row(const matmul *plan, int64_t block)
+/* Where a block of so many rows begins. */
+static int64_t first_row(const matmul *plan, int64_t rows, int64_t block)
 {
-  const int64_t rows = plan->product.rows, units = divide_up(rows, plan->row_unit);
-  const int64_t row = cpu_first(units, plan->row_blocks, block) * plan->row_unit;
-  return row < rows ? row : rows;
+  return lesser(cpu_first(divide_up(rows, plan->row_unit), plan->row_blocks, block) * plan->row_unit, rows);
 }
 
 static void panel_task(const void *context, int64_t task, void *scratch)
@@ -179,7 +180,8 @@ static void panel_task(const void *context, int64_t task, void *scratch)
   const cpu_product *p = &plan->product;
   const int64_t group = task % plan->column_groups, block = task / plan->column_groups % plan->row_blocks;
   const int64_t matrix = task / plan->column_groups / plan->row_blocks;
-  const int64_t first = first_row(plan, block), rows = first_row(plan, block + 1) - first;
+  const int64_t begin = first_row(plan, all->rows, block), rows = first_row(plan, all->rows, block + 1) - begin;
+  const int64_t first = all->first + begin;
   const int64_t panel = cpu_first(p->panels, plan->column_groups, group);
   const int64_t end = cpu_first(p->panels, plan->column_groups, group + 1);
   float *y = plan->y + (matrix * p->rows + first) * p->columns;
@@ -235,7 +237,10 @@ void cpu_run_matmul(const cpu_line *line, cpu_team *team)
     cpu_blocks_run(&plan->blocks, team);
     return;
   }
-  const panels all = {.plan = plan, .shared = cpu_shared(team)};
-  cpu_product_begin(&plan->product, team, cpu_shared(team));
-  cpu_parallel(team, plan->n_tasks, panel_task, &all);
+  for (int64_t first = 0; first < plan->product.rows; first += plan->product.chunk) {
+    const int64_t rows = lesser(plan->product.chunk, plan->product.rows - first);
+    const panels all = {.plan = plan, .shared = cpu_shared(team), .first = first, .rows = rows};
+    cpu_product_begin(&plan->product, first, team, cpu_shared(team));
+    cpu_parallel(team, plan->n_tasks, panel_task, &all);
+  }
 }

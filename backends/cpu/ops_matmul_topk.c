@@ -282,7 +282,7 @@ void cpu_run_matmul_topk(const cpu_line *line, cpu_team *team)
   for (int64_t row = 0; row < plan->product.rows; row++) {
     atomic_init(&s.bounds[row], -INFINITY);
   }
-  cpu_product_begin(&plan->product, team, cpu_shared(team));
+  cpu_product_begin(&plan->product, 0, team, cpu_shared(team));
   cpu_parallel(team, plan->n_tasks, groups_task, &s);
   for (int64_t row = 0; row < plan->product.rows; row++) {
     merge(&s, row);

@@ -78,36 +78,40 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
       .axis = axis,
       .activation = line->attributes.activation,
       .alpha = line->attributes.alpha,
+      .matrices = 1,
+      .chunk = a->extent[axis],
   };
   product->plain = product->alpha == 1.0f && !cpu_present(bias) && product->activation == TSR_ACTIVATION_NONE;
   product->panels = (product->columns + CPU_PANEL - 1) / CPU_PANEL;
-  if (!pack || !b->constant || product->batch * product->rows * product->columns * product->depth == 0) {
+  if (!pack || product->batch * product->rows * product->columns * product->depth == 0) {
     return TSR_OK;
   }
-  int64_t matrices = 1;
   for (int32_t i = 0; i < axis; i++) {
-    matrices = b->stride[i] != 0 ? product->batch : matrices;
+    product->matrices = b->stride[i] != 0 ? product->batch : product->matrices;
+  }
+  product->rounds = cpu_rounded_suits(line);
+  if (!b->constant || (product->rounds && b->dtype != TSR_BF16)) {
+    return TSR_OK;
   }
   const int64_t elements = product->panels * product->depth * CPU_PANEL;
   const int32_t narrow = b->dtype == TSR_F16 || b->dtype == TSR_BF16;
-  const int32_t rounds = cpu_rounded_suits(line), quantised = b->dtype == TSR_I8;
+  const int32_t rounds = product->rounds, quantised = b->dtype == TSR_I8;
   const int32_t widen = narrow && !rounds && product->rows > CPU_TILE_ROWS && elements <= WIDENED;
   const int64_t step = quantised ? (int64_t)cpu_quantised_size(product)
                        : rounds  ? cpu_rounded_elements(product)
                                  : elements;
-  product->rounds = rounds;
   product->packed_dtype = widen ? TSR_F32 : b->dtype;
   const cpu_layout layout = {
       .from = b,
-      .size = (uint64_t)(matrices * step * cpu_element_size(product->packed_dtype)),
+      .size = (uint64_t)(product->matrices * step * cpu_element_size(product->packed_dtype)),
       .pack = quantised ? cpu_quantised_pack
               : rounds  ? cpu_rounded_pack
               : widen   ? pack_widened
                         : pack_panels,
-      .matrices = matrices,
+      .matrices = product->matrices,
   };
   product->packed = cpu_ask_packed(preparation, &layout);
-  product->packed_step = matrices > 1 ? step : 0;
+  product->packed_step = product->matrices > 1 ? step : 0;
   return product->packed ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
 }
 
@@ -215,12 +219,12 @@ static void sum_panel(const cpu_product *product, int64_t matrix, int64_t first,
   }
 }
 
-void cpu_product_begin(const cpu_product *product, cpu_team *team, void *shared)
+void cpu_product_begin(const cpu_product *product, int64_t first, cpu_team *team, void *shared)
 {
   if (product->b->dtype == TSR_I8) {
     cpu_quantise(product, team, shared);
   } else if (product->rounds) {
-    cpu_round(product, team, shared);
+    cpu_round(product, first, team, shared);
   }
 }
 

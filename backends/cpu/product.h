@@ -41,7 +41,9 @@ typedef struct cpu_product {
   const void *packed;   /* [batch or 1][panels][K][CPU_PANEL] of b's type, or NULL */
   int32_t packed_dtype; /* b's type, or f32: small matrices of narrow numbers that many rows meet are widened once */
   int64_t packed_step;  /* elements from one matrix to the next; 0: all are the same */
-  int32_t rounds;       /* 1: the rows of a are rounded to bf16, b is laid out for matrix units: product_bf16.h */
+  int32_t rounds;       /* 1: factors are rounded to bf16, and b is laid out for matrix units: product_bf16.h */
+  int64_t matrices;     /* that b has; 1: all of the batch are the same */
+  int64_t chunk;        /* rows of a that are rounded before they are multiplied: all of them, or part of a matrix */
 } cpu_product;
 
 /* Some rows of some panels of one matrix. */
@@ -67,8 +69,9 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
 uint64_t cpu_product_scratch(const cpu_product *product);
 uint64_t cpu_product_shared(const cpu_product *product);
 
-/* Before the first panel of a run: what all panels need of a, to `shared`. */
-void cpu_product_begin(const cpu_product *product, cpu_team *team, void *shared);
+/* Before the first panel of a run, and of each chunk of rows: what all panels need, to `shared`. first: the chunk's first
+ * row. */
+void cpu_product_begin(const cpu_product *product, int64_t first, cpu_team *team, void *shared);
 
 /* Rows first .. first+rows-1 of some panels of one matrix, finished (bias, activation), to c [rows][c_row]; of the last
  * panel only the columns that there are. rows is at most CPU_BLOCK_ROWS, except on matrix units. */

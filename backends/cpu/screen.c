@@ -452,7 +452,7 @@ void cpu_run_screen(const cpu_line *line, cpu_team *team)
       .lowers = (_Atomic float *)(void *)(findings + screen->findings_size + screen->bounds_size),
       .row_tasks = cpu_tasks(rows, (double)screen->quick.depth * 20.0),
   };
-  cpu_product_begin(&screen->quick, team, shared);
+  cpu_product_begin(&screen->quick, 0, team, shared);
   for (int64_t row = 0; row < rows; row++) {
     s.bounds[row] = bound_row(screen, shared, row);
     atomic_init(&s.lowers[row], -INFINITY);

@@ -258,17 +258,20 @@ static void test_topk(void **opaque)
   }
 }
 
-/* How many rows there are decides which tiles multiply them. */
+/* How many rows there are decides which tiles multiply them, and where long ones are rounded. */
 static void test_rows(void **opaque)
 {
-  static const int32_t parts[][2] = {{0, 1}, {3, 1}, {0, 16}, {5, 17}, {1, 32}, {7, 33}};
+  static const int32_t parts[2][6][2] = {{{0, 1}, {3, 1}, {0, 16}, {5, 17}, {1, 32}, {7, 33}},
+                                         {{0, 1}, {511, 1}, {512, 1}, {510, 5}, {540, 16}, {530, 17}}};
   const state *s = *opaque;
   for (int32_t i = 0; i < s->n_levels; i++) {
-    for (int32_t type = 0; type < 2; type++) {
-      product p = make_product(70, 150, 300, type ? TSR_I8 : TSR_BF16, WIDE);
+    for (int32_t kind = 0; kind < 3; kind++) {
+      const int32_t is_long = kind == 2;
+      product p = is_long ? make_product(560, 24, 8300, TSR_BF16, WIDE)
+                          : make_product(70, 150, 300, kind ? TSR_I8 : TSR_BF16, WIDE);
       float *all = multiply(s->levels[i].device, &p, 0, p.m, NULL);
-      for (size_t j = 0; j < sizeof parts / sizeof parts[0]; j++) {
-        const int32_t first = parts[j][0], rows = parts[j][1];
+      for (int32_t j = 0; j < 6; j++) {
+        const int32_t first = parts[is_long][j][0], rows = parts[is_long][j][1];
         float *some = multiply(s->levels[i].device, &p, first, rows, NULL);
         assert_same(&p, WIDE, some, all + (int64_t)first * p.n, (int64_t)rows * p.n, s->levels[i].name);
         free(some);

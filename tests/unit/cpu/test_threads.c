@@ -163,6 +163,11 @@ static void build_training(tsr_program *p, sample *s, tsr_device *device)
   output(p, s, tsr_product(p, dy, w));
   output(p, s, tsr_product(p, tsr_transpose(p, dy, 0, 1), x));
   output(p, s, tsr_product(p, tsr_transpose(p, deep, 0, 1), wide));
+  output(p, s, tsr_matmul_rounded(p, dy, w, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE, TSR_BF16));
+  output(p, s, tsr_matmul_rounded(p, tsr_transpose(p, dy, 0, 1), x, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE, TSR_BF16));
+  output(p, s,
+         tsr_matmul_reduced_precision(p, x, tsr_transpose(p, tsr_copy(p, w, TSR_BF16), 0, 1), bias, 1.0f,
+                                      TSR_ACTIVATION_RELU));
 }
 
 static void build_rows(tsr_program *p, sample *s, tsr_device *device)
