@@ -69,8 +69,8 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
 uint64_t cpu_product_scratch(const cpu_product *product);
 uint64_t cpu_product_shared(const cpu_product *product);
 
-/* Before the first panel of a run, and of each chunk of rows: what all panels need, to `shared`. first: the chunk's first
- * row. */
+/* Before the first panel of a run, and of each chunk of rows: what all panels need, to `shared`. first: where the chunk
+ * begins. */
 void cpu_product_begin(const cpu_product *product, int64_t first, cpu_team *team, void *shared);
 
 /* Rows first .. first+rows-1 of some panels of one matrix, finished (bias, activation), to c [rows][c_row]; of the last

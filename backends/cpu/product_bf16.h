@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products whose factors are rounded to bf16, as product.h has them: what product.c calls for those that matrix units
- * multiply. A line of reduced precision permits it. Weights of bf16 that are constant are laid out once; others, and what
- * training multiplies, as they come.
+ * multiply. A line of reduced precision permits it. Weights of bf16 that are constant are laid out once; others, and
+ * what training multiplies, as they come.
  */
 #ifndef CPU_PRODUCT_BF16_H
 #define CPU_PRODUCT_BF16_H

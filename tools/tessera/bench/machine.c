@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera bench machine: what the machine itself reaches, memory, matrix units and a BLAS, and what a device makes of the same
- * products.
+ * tessera bench machine: what the machine itself reaches, memory, matrix units and a BLAS, and what a device makes of
+ * the same products.
  */
 #include <math.h>
 #include <stdio.h>
