@@ -219,7 +219,8 @@ static void blas_task(const void *context, int64_t task, void *scratch)
   gemm.b = operand(p->b, p->axis, matrix, 0, n, &gemm.b_transposed, &gemm.ldb);
   cpu_blas_product(plan->blas, &gemm);
   for (int64_t i = 0; i < gemm.rows; i++) {
-    cpu_product_finish(p, matrix, m + i, n, gemm.columns, gemm.c + i * gemm.ldc);
+    float *row = gemm.c + i * gemm.ldc;
+    cpu_product_finish(p, matrix, m + i, n, gemm.columns, row, row);
   }
 }
 

@@ -133,18 +133,22 @@ uint64_t cpu_product_scratch(const cpu_product *product)
                                      : (BLOCK_OF_B + CPU_BLOCK_OF_A) * sizeof(float);
 }
 
-void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t n, float *c)
+void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t n,
+                        const float *sums, float *c)
 {
   const cpu_tensor *bias = product->bias;
   const cpu_f32v alpha = cpu_splat(product->alpha), zero = cpu_splat(0.0f);
   const int32_t relu = product->activation == TSR_ACTIVATION_RELU;
   if (product->plain) {
+    if (sums != c) {
+      memcpy(c, sums, (size_t)n * sizeof *c);
+    }
     return;
   }
   if (!cpu_present(bias)) {
-    if (product->alpha != 1.0f) {
+    if (product->alpha != 1.0f || sums != c) {
       for (int64_t i = 0; i < n; i++) {
-        c[i] *= product->alpha;
+        c[i] = sums[i] * product->alpha;
       }
     }
   } else {
@@ -153,7 +157,7 @@ void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row,
                      row * bias->stride[product->axis] + from * step;
     int64_t i = 0;
     for (; step == 1 && i + CPU_LANES <= n; i += CPU_LANES) {
-      const cpu_f32v sum = cpu_fma(alpha, cpu_load(c + i), cpu_load(z + i));
+      const cpu_f32v sum = cpu_fma(alpha, cpu_load(sums + i), cpu_load(z + i));
       cpu_store(c + i, relu ? cpu_max(zero, sum) : sum);
     }
     if (relu && i == n) {
@@ -163,7 +167,7 @@ void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row,
       float room[CPU_LANES];
       const int64_t part = n - i < CPU_LANES ? n - i : CPU_LANES;
       const cpu_f32v added = cpu_load_part(cpu_side_by_side(z + i * step, step, part, room), part, 0.0f);
-      cpu_store_part(c + i, cpu_fma(alpha, cpu_load_part(c + i, part, 0.0f), added), part);
+      cpu_store_part(c + i, cpu_fma(alpha, cpu_load_part(sums + i, part, 0.0f), added), part);
     }
   }
   cpu_activate_row(product->activation, c, n);
@@ -245,18 +249,19 @@ static void matrix_panels(const cpu_product *product, const void *shared, int64_
                              .panels = here,
                              .first_time = row == 0,
                              .last_time = row + height == rows};
-      float *to = c + row * c_row + p * CPU_PANEL;
+      float *to = c + row * c_row + p * CPU_PANEL, *sums = product->rounds ? scratch : cpu_quantised_sums(scratch);
       if (height != ready) {
         cpu_matrix_configure(height);
         ready = height;
       }
       if (product->rounds) {
-        cpu_rounded_part(product, shared, &part, to, c_row, scratch);
+        cpu_rounded_part(product, shared, &part, sums);
       } else {
-        cpu_quantised_part(product, shared, &part, to, c_row, scratch);
+        cpu_quantised_part(product, shared, &part, sums, CPU_MATRIX_SUMS_ROW, scratch);
       }
       for (int64_t i = 0; i < height; i++) {
-        cpu_product_finish(product, matrix, first + row + i, (panel + p) * CPU_PANEL, columns, to + i * c_row);
+        cpu_product_finish(product, matrix, first + row + i, (panel + p) * CPU_PANEL, columns,
+                           sums + i * CPU_MATRIX_SUMS_ROW, to + i * c_row);
       }
     }
   }
@@ -284,7 +289,8 @@ void cpu_product_panels(const cpu_product *product, const void *shared, int64_t 
       sum_panel(product, matrix, first, rows, p, to, c_row, scratch);
     }
     for (int64_t i = 0; i < rows; i++) {
-      cpu_product_finish(product, matrix, first + i, p * CPU_PANEL, columns, to + i * c_row);
+      float *own = to + i * c_row;
+      cpu_product_finish(product, matrix, first + i, p * CPU_PANEL, columns, own, own);
     }
   }
 }

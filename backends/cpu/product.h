@@ -91,8 +91,10 @@ static inline int32_t cpu_product_on_matrix(const cpu_product *product)
   return CPU_HAS_MATRIX && (product->rounds || (CPU_MATRIX_UNITS && product->b->dtype == TSR_I8));
 }
 
-/* alpha * c + bias and the activation, for n columns from column `from` on, of row `row`. */
-void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t n, float *c);
+/* alpha * sums + bias and the activation, for n columns from column `from` on, of row `row`: to c, which may be
+ * sums. */
+void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t n,
+                        const float *sums, float *c);
 
 /* Columns that panels really have. */
 static inline int64_t cpu_panels_columns(const cpu_product *product, int64_t panel, int64_t panels)

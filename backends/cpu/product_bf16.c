@@ -266,14 +266,11 @@ uint64_t cpu_rounded_scratch(const cpu_product *product)
   return CPU_MATRIX_SUMS * sizeof(float);
 }
 
-void cpu_rounded_part(const cpu_product *product, const void *shared, const cpu_part *part, float *c, int64_t c_row,
-                      void *scratch)
+void cpu_rounded_part(const cpu_product *product, const void *shared, const cpu_part *part, float *sums)
 {
   const int64_t words = words_of(product->depth), elements = row_elements(product);
-  const int64_t columns = cpu_panels_columns(product, part->panel, part->panels);
   const int64_t matrix = product->matrices > 1 ? part->matrix : 0;
   const uint16_t *b = product->packed ? product->packed : (const void *)((const char *)shared + size_of_a(product));
-  const float *sums = scratch;
   const cpu_matrix_block block = {
       .kind = CPU_MATRIX_BF16,
       .first_time = part->first_time,
@@ -284,11 +281,8 @@ void cpu_rounded_part(const cpu_product *product, const void *shared, const cpu_
       .b = b + matrix * cpu_rounded_elements(product) + part->panel * CPU_PANEL * words * PAIR,
       .words = words,
       .strips = part->panels * CPU_PANEL_STRIPS,
-      .c = scratch,
+      .c = sums,
       .c_row = CPU_MATRIX_SUMS_ROW,
   };
   cpu_matrix_multiply(&block);
-  for (int64_t i = 0; i < part->rows; i++) {
-    memcpy(c + i * c_row, sums + i * block.c_row, (size_t)columns * sizeof *c);
-  }
 }

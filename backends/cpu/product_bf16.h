@@ -28,8 +28,7 @@ uint64_t cpu_rounded_shared(const cpu_product *product); /* a multiple of 64 */
 /* A chunk of a, from row `first` of each matrix on, and with the first one what was not laid out before of b. */
 void cpu_round(const cpu_product *product, int64_t first, cpu_team *team, void *shared);
 
-/* Leaves alpha, bias and activation to its caller, who has configured the matrix units. */
-void cpu_rounded_part(const cpu_product *product, const void *shared, const cpu_part *part, float *c, int64_t c_row,
-                      void *scratch);
+/* Of a configured matrix unit, without alpha, bias and activation: to sums [rows][CPU_MATRIX_SUMS_ROW]. */
+void cpu_rounded_part(const cpu_product *product, const void *shared, const cpu_part *part, float *sums);
 
 #endif

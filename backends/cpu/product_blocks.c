@@ -120,7 +120,8 @@ static void multiply(const part *w, int64_t task, float *room)
   }
   const int64_t column = begin * CPU_PANEL, columns = lesser(end * CPU_PANEL, p->columns) - column;
   for (int64_t i = 0; i < rows && w->k0 + w->depth == p->depth; i++) {
-    cpu_product_finish(p, w->matrix, row + i, column, columns, y + i * p->columns + column);
+    float *own = y + i * p->columns + column;
+    cpu_product_finish(p, w->matrix, row + i, column, columns, own, own);
   }
 }
 

@@ -336,7 +336,7 @@ uint64_t cpu_quantised_scratch(const cpu_product *product)
   return row > block ? row : block;
 }
 
-/* Whole sums to what they stand for. */
+/* Whole sums to what they stand for: to c, which may lie where they do. */
 static void scale_row(const cpu_product *product, const quantised_row *row, int64_t from, int64_t columns,
                       const int32_t *sums, float *c)
 {
@@ -386,6 +386,11 @@ static void sum_block(const cpu_product *product, const void *shared, const cpu_
     tile_of(height, a + i * words, words, b, n, sums + i * CPU_PANEL, g0 == 0);
   }
 #endif
+}
+
+float *cpu_quantised_sums(void *scratch)
+{
+  return (float *)(void *)((uint8_t *)scratch + BLOCK_BYTES);
 }
 
 void cpu_quantised_part(const cpu_product *product, const void *shared, const cpu_part *part, float *c, int64_t c_row,

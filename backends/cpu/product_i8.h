@@ -14,6 +14,7 @@
 #define cpu_quantised_at      CPU_AT_LEVEL(cpu_quantised_at)
 #define cpu_quantise          CPU_AT_LEVEL(cpu_quantise)
 #define cpu_quantised_part    CPU_AT_LEVEL(cpu_quantised_part)
+#define cpu_quantised_sums    CPU_AT_LEVEL(cpu_quantised_sums)
 #define cpu_quantised_shared  CPU_AT_LEVEL(cpu_quantised_shared)
 
 uint64_t cpu_quantised_size(const cpu_product *product);     /* bytes of one matrix's panels */
@@ -41,8 +42,9 @@ static inline int64_t cpu_quantised_column(int64_t groups, int64_t n)
 }
 
 /* Leaves alpha, bias and activation to its caller, who has configured the matrix units where there are some; where
- * there are none, part->panels is 1. */
+ * there are none, part->panels is 1. c may be cpu_quantised_sums(scratch), in rows of CPU_MATRIX_SUMS_ROW. */
 void cpu_quantised_part(const cpu_product *product, const void *shared, const cpu_part *part, float *c, int64_t c_row,
                         void *scratch);
+float *cpu_quantised_sums(void *scratch);
 
 #endif

@@ -378,7 +378,7 @@ static void compute(const sharing *s, int64_t row, const int32_t *indices, int32
   cpu_store(sums, sum);
   for (int32_t i = 0; i < n; i++) {
     values[i] = sums[i];
-    cpu_product_finish(p, 0, row, indices[i], 1, &values[i]);
+    cpu_product_finish(p, 0, row, indices[i], 1, &values[i], &values[i]);
   }
 }
 
