@@ -85,8 +85,9 @@ typedef struct lines {
   int64_t n, depth;
 } lines;
 
-/* Of a square: as many lines as a vector has lanes, and as many words. */
-enum { SQUARE = CPU_LANES };
+/* Of a square: as many lines as a vector has lanes, and as many words. GROUP: lines that are taken together, so that
+ * more than one cache line is read where those of a step lie side by side, and the steps far from each other. */
+enum { SQUARE = CPU_LANES, GROUP = 128 };
 
 /* A square from word `word` of line `line` on: square[i] is line i, its lanes are words. */
 static void load_lines(const lines *l, int64_t line, int64_t word, cpu_f32v square[SQUARE])
@@ -158,22 +159,26 @@ typedef struct rounding {
   const cpu_product *product;
   uint16_t *to;
   int64_t first, rows; /* of the chunk */
+  int64_t group;       /* lines that a task takes together */
   int64_t n_tasks;
 } rounding;
 
-/* Some rows of a, as many as a square has, and so many of them that there are. */
+/* A group of rows of a, from row `line` on, whose steps do not lie side by side. */
 static void turn_rows(const lines *l, int64_t line, uint16_t *to, int64_t elements, int64_t words)
 {
+  const int64_t rows = l->n - line < GROUP ? l->n - line : GROUP;
   for (int64_t word = 0; word < words; word += SQUARE) {
-    cpu_f32v square[SQUARE];
-    if (words_suit(l, line, word)) {
-      load_words(l, line, word, square);
-      cpu_transpose(square);
-    } else {
-      load_lines(l, line, word, square);
-    }
-    for (int64_t i = 0; i < SQUARE && line + i < l->n; i++) {
-      memcpy(to + i * elements + word * PAIR, &square[i], sizeof square[i]);
+    for (int64_t row = 0; row < rows; row += SQUARE) {
+      cpu_f32v square[SQUARE];
+      if (words_suit(l, line + row, word)) {
+        load_words(l, line + row, word, square);
+        cpu_transpose(square);
+      } else {
+        load_lines(l, line + row, word, square);
+      }
+      for (int64_t i = 0; i < SQUARE && row + i < rows; i++) {
+        memcpy(to + (row + i) * elements + word * PAIR, &square[i], sizeof square[i]);
+      }
     }
   }
 }
@@ -184,11 +189,11 @@ static void round_task(const void *context, int64_t task, void *scratch)
   const cpu_product *p = job->product;
   const cpu_tensor *a = p->a;
   const int64_t K = p->depth, elements = row_elements(p), used = words_of(K) * PAIR;
-  const int64_t squares = (job->rows + SQUARE - 1) / SQUARE, total = p->batch * squares;
+  const int64_t groups = (job->rows + job->group - 1) / job->group, total = p->batch * groups;
   const int64_t end = cpu_first(total, job->n_tasks, task + 1);
   (void)scratch;
   for (int64_t i = cpu_first(total, job->n_tasks, task); i < end; i++) {
-    const int64_t matrix = i / squares, line = i % squares * SQUARE;
+    const int64_t matrix = i / groups, line = i % groups * job->group;
     const lines l = {.from = a,
                      .at = cpu_at(a, p->axis, matrix) + job->first * a->stride[p->axis],
                      .line_step = a->stride[p->axis],
@@ -200,7 +205,7 @@ static void round_task(const void *context, int64_t task, void *scratch)
       turn_rows(&l, line, to, elements, used / PAIR);
       continue;
     }
-    for (int64_t row = line; row < line + SQUARE && row < job->rows; row++, to += elements) {
+    for (int64_t row = line; row < line + job->group && row < job->rows; row++, to += elements) {
       round_row((const float *)a->data + l.at + row * l.line_step, K, to);
       memset(to + K, 0, (size_t)(used - K) * sizeof *to);
     }
@@ -214,29 +219,30 @@ static void lay_out_task(const void *context, int64_t task, void *scratch)
   const rounding *job = context;
   const cpu_product *p = job->product;
   const cpu_tensor *b = p->b;
-  const int64_t words = words_of(p->depth), strips = p->panels * CPU_PANEL_STRIPS, total = p->matrices * strips;
-  const int64_t end = cpu_first(total, job->n_tasks, task + 1);
+  const int64_t words = words_of(p->depth), all = p->panels * CPU_PANEL, groups = (all + GROUP - 1) / GROUP;
+  const int64_t total = p->matrices * groups, end = cpu_first(total, job->n_tasks, task + 1);
   (void)scratch;
   for (int64_t i = cpu_first(total, job->n_tasks, task); i < end; i++) {
-    const int64_t n0 = i % strips * CPU_STRIP;
+    const int64_t first = i % groups * GROUP, last = first + GROUP < all ? first + GROUP : all;
     const lines l = {.from = b,
-                     .at = cpu_at(b, p->axis, i / strips),
+                     .at = cpu_at(b, p->axis, i / groups),
                      .line_step = b->stride[p->axis + 1],
                      .k_step = p->depth > 1 ? b->stride[p->axis] : 1,
                      .n = p->columns,
                      .depth = p->depth};
-    uint16_t *strip = job->to + i * words * CPU_STRIP * PAIR;
+    uint16_t *matrix = job->to + i / groups * all * words * PAIR;
     for (int64_t word = 0; word < words; word += SQUARE) {
-      for (int64_t n = 0; n < CPU_STRIP; n += SQUARE) {
+      for (int64_t n = first; n < last; n += SQUARE) {
         cpu_f32v square[SQUARE];
-        if (words_suit(&l, n0 + n, word)) {
-          load_words(&l, n0 + n, word, square);
+        if (words_suit(&l, n, word)) {
+          load_words(&l, n, word, square);
         } else {
-          load_lines(&l, n0 + n, word, square);
+          load_lines(&l, n, word, square);
           cpu_transpose(square);
         }
+        uint16_t *to = matrix + (n / CPU_STRIP * words + word) * CPU_STRIP * PAIR + n % CPU_STRIP * PAIR;
         for (int64_t w = 0; w < SQUARE; w++) {
-          memcpy(strip + ((word + w) * CPU_STRIP + n) * PAIR, &square[w], sizeof square[w]);
+          memcpy(to + w * CPU_STRIP * PAIR, &square[w], sizeof square[w]);
         }
       }
     }
@@ -246,14 +252,16 @@ static void lay_out_task(const void *context, int64_t task, void *scratch)
 void cpu_round(const cpu_product *product, int64_t first, cpu_team *team, void *shared)
 {
   const cpu_product *p = product;
-  const int64_t left = p->rows - first, strips = p->matrices * p->panels * CPU_PANEL_STRIPS;
-  const double words = (double)words_of(p->depth);
+  const int64_t left = p->rows - first, columns = p->matrices * p->panels * CPU_PANEL;
+  const double steps = (double)words_of(p->depth) * PAIR;
   rounding job = {.product = p, .to = shared, .first = first, .rows = left < p->chunk ? left : p->chunk};
-  job.n_tasks = cpu_tasks(p->batch * ((job.rows + SQUARE - 1) / SQUARE), words * PAIR * 8.0);
+  job.group = p->depth > 1 && p->a->stride[p->axis + 1] != 1 ? GROUP : 1;
+  job.n_tasks =
+      cpu_tasks(p->batch * ((job.rows + job.group - 1) / job.group), steps * (double)job.group / CPU_LANES * 8.0);
   cpu_parallel(team, job.n_tasks, round_task, &job);
   if (!p->packed && first == 0) {
     job.to = (uint16_t *)(void *)((char *)shared + size_of_a(p));
-    job.n_tasks = cpu_tasks(strips, words * CPU_STRIP / CPU_LANES * 16.0);
+    job.n_tasks = cpu_tasks((columns + GROUP - 1) / GROUP, steps * GROUP / CPU_LANES * 8.0);
     cpu_parallel(team, job.n_tasks, lay_out_task, &job);
   }
 }
