@@ -14,6 +14,13 @@
  * cost a table walk every 4 KiB. */
 enum { PAGES = 1 << 16, LARGE_PAGES = 1 << 21 };
 
+/* Where memory of large pages begins. Windows, which has none here, takes no part of a mapping back. */
+#if defined(_WIN32)
+enum { LARGE_ALIGNMENT = 4096 };
+#else
+enum { LARGE_ALIGNMENT = LARGE_PAGES };
+#endif
+
 static uint64_t round_up(uint64_t size, uint64_t to)
 {
   return (size + to - 1) / to * to;
@@ -75,7 +82,7 @@ void *cpu_memory_take(tsr_backend_device *device, uint64_t size)
     return NULL;
   }
   if (size >= PAGES) {
-    bytes = map(round_up(size, 4096), size >= LARGE_PAGES ? LARGE_PAGES : 4096);
+    bytes = map(round_up(size, 4096), size >= LARGE_PAGES ? LARGE_ALIGNMENT : 4096);
     if (!bytes) {
       return NULL;
     }
