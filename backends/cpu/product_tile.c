@@ -138,31 +138,13 @@ static inline void store_some(float *c, int whole, int64_t left, cpu_f32v sum)
   }
 }
 
-/* One tile: c [rows][columns] (+)= a @ b [depth][CPU_PANEL]. Known to the compiler: rows; vectors, of a row of c, whole
- * or not; dtype; columns_of_a: a_step is from step to step of k, else from row to row. */
-CPU_PLAIN static inline __attribute__((always_inline)) void tile(int rows, int vectors, int32_t dtype, int columns_of_a,
-                                                                 const float *a, int64_t a_step, const void *b,
-                                                                 int64_t depth, float *c, int64_t c_row,
-                                                                 int64_t columns, int32_t first)
+typedef cpu_f32v tile_sums[CPU_TILE_ROWS][CPU_PANEL_VECTORS];
+
+/* sum += a @ b; the arguments are those of tile. */
+CPU_PLAIN static inline __attribute__((always_inline)) void add_steps(int rows, int vectors, int32_t dtype,
+                                                                      int columns_of_a, const float *a, int64_t a_step,
+                                                                      const void *b, int64_t depth, tile_sums sum)
 {
-  cpu_f32v sum[CPU_TILE_ROWS][CPU_PANEL_VECTORS];
-  const int whole = columns == vectors * CPU_LANES;
-  CPU_UNROLL
-  for (int i = 0; i < rows; i++) {
-    CPU_UNROLL
-    for (int v = 0; v < vectors; v++) {
-      sum[i][v] = first ? cpu_splat(0.0f) : load_some(c + i * c_row + v * CPU_LANES, whole, columns - v * CPU_LANES);
-    }
-  }
-  if (first) { /* asked for now, c is there when the sums are */
-    CPU_UNROLL
-    for (int i = 0; i < rows; i++) {
-      CPU_UNROLL
-      for (int v = 0; v < vectors; v++) {
-        __builtin_prefetch(c + i * c_row + v * CPU_LANES, 1);
-      }
-    }
-  }
   for (int64_t k = 0; k < depth; k++) {
     cpu_f32v column[CPU_PANEL_VECTORS];
     CPU_UNROLL_ALWAYS
@@ -180,6 +162,53 @@ CPU_PLAIN static inline __attribute__((always_inline)) void tile(int rows, int v
         sum[i][v] = cpu_fma(x, column[v], sum[i][v]);
       }
     }
+  }
+}
+
+CPU_PLAIN static inline __attribute__((always_inline)) void copy_sums(int rows, int vectors, tile_sums from,
+                                                                      tile_sums to)
+{
+  CPU_UNROLL_ALWAYS
+  for (int i = 0; i < rows; i++) {
+    CPU_UNROLL_ALWAYS
+    for (int v = 0; v < vectors; v++) {
+      to[i][v] = from[i][v];
+    }
+  }
+}
+
+/* One tile: c [rows][columns] (+)= a @ b [depth][CPU_PANEL]. Known to the compiler: rows; vectors, of a row of c, whole
+ * or not; dtype; columns_of_a: a_step is from step to step of k, else from row to row. */
+CPU_PLAIN static inline __attribute__((always_inline)) void tile(int rows, int vectors, int32_t dtype, int columns_of_a,
+                                                                 const float *a, int64_t a_step, const void *b,
+                                                                 int64_t depth, float *c, int64_t c_row,
+                                                                 int64_t columns, int32_t first)
+{
+  tile_sums sum;
+  const int whole = columns == vectors * CPU_LANES;
+  CPU_UNROLL
+  for (int i = 0; i < rows; i++) {
+    CPU_UNROLL
+    for (int v = 0; v < vectors; v++) {
+      sum[i][v] = first ? cpu_splat(0.0f) : load_some(c + i * c_row + v * CPU_LANES, whole, columns - v * CPU_LANES);
+    }
+  }
+  if (first) { /* asked for now, c is there when the sums are */
+    CPU_UNROLL
+    for (int i = 0; i < rows; i++) {
+      CPU_UNROLL
+      for (int v = 0; v < vectors; v++) {
+        __builtin_prefetch(c + i * c_row + v * CPU_LANES, 1);
+      }
+    }
+  }
+  if (CPU_HOLDS) {
+    tile_sums held;
+    copy_sums(rows, vectors, sum, held);
+    add_steps(rows, vectors, dtype, columns_of_a, a, a_step, b, depth, held);
+    copy_sums(rows, vectors, held, sum);
+  } else {
+    add_steps(rows, vectors, dtype, columns_of_a, a, a_step, b, depth, sum);
   }
   CPU_UNROLL
   for (int i = 0; i < rows; i++) {

@@ -35,22 +35,27 @@ typedef uint64_t cpu_u64v __attribute__((vector_size(4 * CPU_LANES)));
 typedef uint16_t cpu_u16v __attribute__((vector_size(2 * CPU_LANES)));
 
 /* CPU_UNROLL: before a loop of a few turns over an array of vectors: unrolled, so that the array stays in registers.
- * With AddressSanitizer it does not stay there, and clang would take minutes: then CPU_UNROLL_ALWAYS alone unrolls, in
- * the loop where products spend their time. CPU_PLAIN: before a function that this loop calls, or the loop's own:
- * UndefinedBehaviorSanitizer leaves it out, as its checks there make sanitized tests three times as long. */
+ * With AddressSanitizer clang would take minutes: then CPU_UNROLL_ALWAYS alone unrolls, in the loop where products
+ * spend their time, and where CPU_HOLDS is 1 that loop has an array of its own, which stays in registers. CPU_PLAIN:
+ * before a function that this loop calls, or the loop's own: UndefinedBehaviorSanitizer leaves it out, as its checks
+ * there make sanitized tests three times as long. */
 #if defined(__clang__)
-#define CPU_UNROLL_ALWAYS _Pragma("unroll")
 #if __has_feature(address_sanitizer)
-#define CPU_UNROLL _Pragma("clang loop unroll(disable)")
-#define CPU_PLAIN  __attribute__((no_sanitize("undefined")))
+#define CPU_UNROLL_ALWAYS _Pragma("clang loop unroll(full)")
+#define CPU_UNROLL        _Pragma("clang loop unroll(disable)")
+#define CPU_PLAIN         __attribute__((no_sanitize("undefined")))
+#define CPU_HOLDS         1
 #else
-#define CPU_UNROLL CPU_UNROLL_ALWAYS
+#define CPU_UNROLL_ALWAYS _Pragma("unroll")
+#define CPU_UNROLL        CPU_UNROLL_ALWAYS
 #define CPU_PLAIN
+#define CPU_HOLDS 0
 #endif
 #else
 #define CPU_UNROLL_ALWAYS _Pragma("GCC unroll 8")
 #define CPU_UNROLL        CPU_UNROLL_ALWAYS
 #define CPU_PLAIN
+#define CPU_HOLDS 0
 #endif
 
 CPU_PLAIN static inline cpu_f32v cpu_load(const float *p)
