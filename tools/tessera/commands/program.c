@@ -380,7 +380,9 @@ static void print_layers(const char *stack, int32_t first, int32_t n, const char
 {
   if (n > 0) {
     printf("%s%s layer%s %d", *separator, stack, n > 1 ? "s" : "", (int)first);
-    printf(n > 1 ? " to %d" : "", (int)(first + n - 1));
+    if (n > 1) {
+      printf(" to %d", (int)(first + n - 1));
+    }
     *separator = ", ";
   }
 }
