@@ -173,11 +173,34 @@ tsr_status tsr_executable_settle(tsr_executable *executable)
   return status;
 }
 
+/* Parts share what the whole owns. */
+static const tsr_executable *whole_of(const tsr_executable *executable)
+{
+  return executable->whole ? executable->whole : executable;
+}
+
+/* 1 if the whole or one of its parts is claimed, or in flight. */
+static int is_busy(const tsr_executable *executable)
+{
+  const tsr_executable *whole = whole_of(executable);
+  int busy = whole->is_claimed || whole->is_in_flight;
+  for (int32_t i = 0; i < whole->n_parts; i++) {
+    busy |= whole->parts[i].is_claimed || whole->parts[i].is_in_flight;
+  }
+  return busy;
+}
+
 /* A run in flight that is in the way of a claim, or NULL: then a call has what it needs. */
 static tsr_executable *find_run_in_the_way(const tsr_claim *claim)
 {
   if (claim->executable && claim->executable->is_in_flight) {
     return claim->executable;
+  }
+  const tsr_executable *whole = claim->executable ? whole_of(claim->executable) : NULL;
+  for (int32_t i = 0; whole && i < whole->n_parts; i++) {
+    if (whole->parts[i].is_in_flight) {
+      return &whole->parts[i];
+    }
   }
   const tsr_buffer *buffer = find_conflict(claim);
   for (tsr_executable *run = buffer ? buffer->device->in_flight : NULL; run; run = run->next_in_flight) {
@@ -190,8 +213,7 @@ static tsr_executable *find_run_in_the_way(const tsr_claim *claim)
 
 static int is_free(const tsr_claim *claim)
 {
-  const tsr_executable *executable = claim->executable;
-  return !(executable && (executable->is_claimed || executable->is_in_flight)) && !find_conflict(claim);
+  return !(claim->executable && is_busy(claim->executable)) && !find_conflict(claim);
 }
 
 /* The concurrent device where the claim has to wait: that of a buffer that somebody else has, else any. */

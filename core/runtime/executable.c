@@ -221,7 +221,7 @@ static tsr_status build(tsr_executable *executable, const tsr_program *program, 
   for (int32_t i = 0; i < executable->n_segments; i++) {
     TSR_TRY(compile_segment(executable, &executable->segments[i], description));
   }
-  return TSR_OK;
+  return tsr_executable_fill_parts(executable, description);
 }
 
 /* Fills sides with the devices asked for, with room for the fallback device. */
@@ -325,6 +325,9 @@ tsr_status tsr_executable_create(tsr_device *device, const tsr_program *program,
     status = allocate(executable, tsr_program_describe(program));
   }
   if (status == TSR_OK) {
+    status = tsr_executable_cut(executable, options);
+  }
+  if (status == TSR_OK) {
     status = choose_sides(executable, program, options);
   }
   if (status == TSR_OK) {
@@ -359,6 +362,7 @@ void tsr_executable_destroy(tsr_executable *executable)
     return;
   }
   if (executable->n_sides > 0) {
+    tsr_executable_wait_for_parts(executable);
     const tsr_claim claim = claim_on(executable);
     while (tsr_claim_take(&claim) != TSR_OK) { /* the run that it waited for is in flight no more */
       tsr_log(TSR_LOG_WARNING, "%s", tsr_error_message());
@@ -366,6 +370,7 @@ void tsr_executable_destroy(tsr_executable *executable)
     release(executable);
     tsr_claim_give(&claim);
   }
+  tsr_executable_free_parts(executable);
   free(executable->sides);
   free(executable->uses);
   free(executable->tensor_storage);
@@ -408,7 +413,7 @@ static tsr_status run_on_all_sides(tsr_executable *executable)
 /* 1 if a run can be in flight: with several sides, start waits for all. */
 static int can_fly(const tsr_executable *executable)
 {
-  return executable->n_sides == 1 && executable->n_segments > 0;
+  return executable->n_sides == 1 && executable->n_segments > 0 && !executable->parts;
 }
 
 static tsr_status start(tsr_executable *executable)
@@ -427,6 +432,13 @@ tsr_status tsr_executable_start(tsr_executable *executable)
 {
   if (!executable) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_start: executable must not be NULL");
+  }
+  for (int32_t i = 0; i < executable->n_parts; i++) {
+    TSR_TRY(tsr_executable_start(&executable->parts[i]));
+  }
+  if (executable->parts) {
+    executable->has_run = 1;
+    return TSR_OK;
   }
   const tsr_claim claim = claim_for_run(executable);
   TSR_TRY(tsr_claim_take(&claim));
@@ -474,10 +486,22 @@ tsr_status tsr_executable_start_many(tsr_executable *executable, int32_t n)
   return status;
 }
 
+/* The first error of its parts. */
+static tsr_status wait_for_all(tsr_executable *executable)
+{
+  for (int32_t i = 0; i < executable->n_parts; i++) {
+    TSR_TRY(tsr_executable_wait(&executable->parts[i]));
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_executable_wait(tsr_executable *executable)
 {
   if (!executable) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_wait: executable must not be NULL");
+  }
+  if (executable->parts) {
+    return wait_for_all(executable);
   }
   const tsr_claim claim = claim_on(executable);
   TSR_TRY(tsr_claim_take(&claim));
@@ -497,6 +521,10 @@ tsr_status tsr_executable_run(tsr_executable *executable)
 {
   if (!executable) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_executable_run: executable must not be NULL");
+  }
+  if (executable->parts) {
+    TSR_TRY(tsr_executable_start(executable));
+    return tsr_executable_wait(executable);
   }
   const tsr_claim claim = claim_for_run(executable);
   TSR_TRY(tsr_claim_take(&claim));
@@ -698,6 +726,9 @@ tsr_status tsr_executable_profile(tsr_executable *executable, uint64_t *nanoseco
   }
   if (!executable->profile) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "the executable was compiled without profile, so it keeps no times");
+  }
+  if (executable->parts) {
+    TSR_TRY(wait_for_all(executable));
   }
   const tsr_claim claim = claim_on(executable);
   TSR_TRY(tsr_claim_take(&claim));

@@ -92,6 +92,10 @@ struct tsr_executable {
   int32_t is_in_flight;
   tsr_status run_status;          /* of the last run that was waited for */
   tsr_executable *next_in_flight; /* in sides[0].device */
+  tsr_executable *parts;          /* [n_parts]; NULL: it is not cut */
+  int32_t n_parts;
+  tsr_executable *whole; /* of a part, which borrows all but buffers and uses from it; else NULL */
+  int32_t first_line;    /* of a part */
   tsr_executable_info info;
 };
 
@@ -120,6 +124,19 @@ tsr_status tsr_executable_settle(tsr_executable *executable);
 int32_t tsr_executable_side_of(const tsr_executable *executable, const tsr_device *device);
 tsr_status tsr_executable_split(tsr_executable *executable, const tsr_program_desc *description,
                                 const tsr_compile_options *options);
+
+/* parts.c: makes the parts that the options ask for, with their lines. Errors: TSR_ERR_ARGUMENT. */
+tsr_status tsr_executable_cut(tsr_executable *executable, const tsr_compile_options *options) TSR_MUST_CHECK;
+
+/* parts.c: the part that begins with this line, or NULL. */
+tsr_executable *tsr_executable_part_at(const tsr_executable *executable, int32_t line);
+
+/* parts.c: gives the parts what a run needs. Wants segments, the placement and the uses of the whole. */
+tsr_status tsr_executable_fill_parts(tsr_executable *executable, const tsr_program_desc *description) TSR_MUST_CHECK;
+
+/* parts.c: waits for the parts in flight, and frees them. */
+void tsr_executable_wait_for_parts(tsr_executable *executable);
+void tsr_executable_free_parts(tsr_executable *executable);
 
 /* schedule.c: a segment as a program of its own. storages: [n_storages], those of its side. */
 tsr_program_desc tsr_segment_describe(const tsr_segment *segment, const tsr_program_desc *description,

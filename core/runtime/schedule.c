@@ -53,7 +53,7 @@ static void divide_lines(tsr_executable *executable, const tsr_program_desc *des
     const tsr_line_desc *line = tsr_line_at(description, i);
     int32_t side = executable->line_side[i];
     tsr_segment *last = executable->n_segments ? &executable->segments[executable->n_segments - 1] : NULL;
-    if (last && last->side == side) {
+    if (last && last->side == side && !tsr_executable_part_at(executable, i)) {
       last->n_lines++;
     } else {
       executable->segments[executable->n_segments++] = (tsr_segment){.side = side, .first_line = i, .n_lines = 1};
@@ -124,6 +124,20 @@ static tsr_status make_current(tsr_executable *executable, const tsr_program_des
   return TSR_OK;
 }
 
+/* What a run leaves is made current at home. *first: of these copies. */
+static tsr_status end_run(tsr_executable *executable, const tsr_program_desc *description, tsr_list *copies,
+                          uint32_t *current, int32_t *first)
+{
+  *first = copies->count;
+  for (int32_t i = 1; i < executable->n_storages; i++) {
+    int32_t kind = tsr_storage_at(description, i)->kind;
+    if (kind == TSR_STORAGE_OUTPUT || kind == TSR_STORAGE_STATE) {
+      TSR_TRY(make_current(executable, description, copies, current, i, executable->spots[i].home));
+    }
+  }
+  return TSR_OK;
+}
+
 /* Follows the lines. current[storage]: the sides that hold its current bytes, at the start and then at the end. */
 static tsr_status follow(tsr_executable *executable, const tsr_program_desc *description, tsr_list *copies,
                          uint32_t *current)
@@ -132,8 +146,15 @@ static tsr_status follow(tsr_executable *executable, const tsr_program_desc *des
   executable->info.copy_bytes = 0;
   executable->bounce_size = 0;
   copies->count = 0;
+  tsr_executable *part = NULL;
   for (int32_t s = 0; s < executable->n_segments; s++) {
     tsr_segment *segment = &executable->segments[s];
+    tsr_executable *begun = tsr_executable_part_at(executable, segment->first_line);
+    if (begun && part) {
+      TSR_TRY(end_run(executable, description, copies, current, &part->first_final));
+      part->n_copies = copies->count;
+    }
+    part = begun ? begun : part;
     segment->first_copy = copies->count;
     for (int32_t i = segment->first_line; i < segment->first_line + segment->n_lines; i++) {
       const tsr_line_desc *line = tsr_line_at(description, i);
@@ -156,12 +177,10 @@ static tsr_status follow(tsr_executable *executable, const tsr_program_desc *des
     }
     segment->n_copies = copies->count - segment->first_copy;
   }
-  executable->first_final = copies->count;
-  for (int32_t i = 1; i < executable->n_storages; i++) {
-    int32_t kind = tsr_storage_at(description, i)->kind;
-    if (kind == TSR_STORAGE_OUTPUT || kind == TSR_STORAGE_STATE) {
-      TSR_TRY(make_current(executable, description, copies, current, i, executable->spots[i].home));
-    }
+  TSR_TRY(end_run(executable, description, copies, current, &executable->first_final));
+  if (part) {
+    part->first_final = executable->first_final;
+    part->n_copies = copies->count;
   }
   return TSR_OK;
 }

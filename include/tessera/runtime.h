@@ -204,8 +204,13 @@ typedef struct tsr_compile_options {
    * the devices, and the arena on the first. Borrowed during the call. */
   int32_t n_others;
   tsr_device *const *others;
+  int32_t n_cuts;
+  int32_t reserved;
+  /* Lines, ascending, each above 0 and below the number of lines: where the program is cut into parts that can be
+   * started one by one (tsr_executable_part). Memory is planned as without cuts. Borrowed during the call. */
+  const int32_t *cuts;
 } tsr_compile_options;
-TSR_SIZED_PIN(tsr_compile_options, others, 64);
+TSR_SIZED_PIN(tsr_compile_options, cuts, 80);
 
 /* Compiles a program for a device. Lines that the device does not support run on the fallback device, with copies
  * between the two (tsr_executable_report counts them). The program may be destroyed afterwards. *executable is the
@@ -236,10 +241,17 @@ TSR_API tsr_status tsr_executable_wait(tsr_executable *executable) TSR_MUST_CHEC
  * the backend can, it hands all runs to the device at once. After an error, some of them may have run. */
 TSR_API tsr_status tsr_executable_start_many(tsr_executable *executable, int32_t n) TSR_MUST_CHECK;
 
+/* A part of an executable that was compiled with cuts: the lines before the first cut, between two, or behind the last.
+ * index: 0 .. n_cuts; NULL beyond. It is the executable's, and can be started, waited for and run like one, from the
+ * first part to the last, each started after the one before it; to start the executable is to start all of them. A part
+ * in flight is in the way of calls that touch a buffer which its own lines use: what parts before it left in other
+ * buffers can be read meanwhile, by tsr_buffer_read. */
+TSR_API tsr_executable *tsr_executable_part(tsr_executable *executable, int32_t index);
+
 typedef struct tsr_executable_info {
   int32_t lines;           /* of the program */
   int32_t fallback_lines;  /* of them on the fallback device */
-  int32_t segments;        /* stretches of lines on one device: 1 without another device */
+  int32_t segments;        /* stretches of lines on one device: 1 without another device and cuts */
   int32_t copies;          /* copies between the devices in one run */
   int64_t copy_bytes;      /* their bytes */
   int64_t temporary_bytes; /* that one buffer per temporary would take */
