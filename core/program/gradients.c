@@ -23,6 +23,11 @@ typedef struct walk {
   int32_t *written;   /* [n_storages]: of a state: 1 + the last line that writes it; 0: none does */
   uint8_t *repeated;  /* [line]: 1: a line that was appended to compute something once more; grows with `again_room` */
   int32_t repeated_room;
+  const tsr_ref *parameters; /* [n] */
+  int32_t n;
+  tsr_ref *gradients; /* [n]; TSR_INVALID: not collected yet */
+  int32_t *reader;    /* [n]: 1 + the first line that reads the parameter; 0: none does. Only with options->whole */
+  const char *scope;  /* of the program when the walk began, as large as program->scope */
 } walk;
 
 static int is_real(tsr_dtype dtype)
@@ -262,6 +267,46 @@ static void step_back(walk *w, int32_t index)
   }
 }
 
+/* ---- gradients of parameters ------------------------------------------------------------------------------------- */
+
+static void find_readers(walk *w)
+{
+  const tsr_program *program = w->program;
+  for (int32_t p = 0; p < w->n; p++) {
+    const int32_t storage = program->tensors[w->parameters[p]].storage;
+    for (int32_t i = 0; i < w->n_lines && !w->reader[p]; i++) {
+      for (int32_t j = 0; j < TSR_MAX_INPUTS; j++) {
+        const tsr_ref in = program->lines[i].in[j];
+        w->reader[p] = in > 0 && program->tensors[in].storage == storage ? i + 1 : w->reader[p];
+      }
+    }
+  }
+}
+
+static void collect(walk *w, int32_t index)
+{
+  tsr_program *program = w->program;
+  const tsr_shape shape = tsr_ref_shape(program, w->parameters[index]);
+  memcpy(program->scope, w->scope, sizeof program->scope);
+  program->label = NULL;
+  w->gradients[index] = tsr_contributions_collect(program, &w->contributions,
+                                                  program->tensors[w->parameters[index]].storage, &shape);
+}
+
+/* Line `index` was the last to contribute to the parameters that it is the first to read. */
+static void tell_whole(walk *w, int32_t index)
+{
+  for (int32_t p = 0; p < w->n && w->options->whole && w->program->status == TSR_OK; p++) {
+    if (w->reader[p] != index + 1) {
+      continue;
+    }
+    collect(w, p);
+    if (w->gradients[p] > 0) {
+      w->options->whole(w->options->user, p, w->gradients[p]);
+    }
+  }
+}
+
 static void walk_back(walk *w)
 {
   const tsr_line_range *current = NULL;
@@ -272,6 +317,7 @@ static void walk_back(walk *w)
     }
     current = range;
     step_back(w, i);
+    tell_whole(w, i);
   }
 }
 
@@ -379,18 +425,26 @@ tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradie
   walk w = {.program = program,
             .options = &options,
             .n_lines = program->desc.n_lines,
-            .n_storages = program->desc.n_storages};
+            .n_storages = program->desc.n_storages,
+            .parameters = parameters,
+            .n = n,
+            .gradients = gradients};
   char scope[sizeof program->scope];
   memcpy(scope, program->scope, sizeof scope);
+  w.scope = scope;
   w.depends = calloc((size_t)w.n_storages, 1);
   w.again = calloc((size_t)w.n_storages, sizeof *w.again);
   w.written = calloc((size_t)w.n_storages, sizeof *w.written);
-  if (!w.depends || !w.again || !w.written) {
+  w.reader = calloc((size_t)n + 1, sizeof *w.reader);
+  if (!w.depends || !w.again || !w.written || !w.reader) {
     tsr_program_fail(program, 0, TSR_ERR_OUT_OF_MEMORY, "out of host memory while gradients were built");
     goto done;
   }
   spread(&w, parameters, n);
   note_writes(&w);
+  if (options.whole) {
+    find_readers(&w);
+  }
   tsr_shape shape = tsr_ref_shape(program, loss);
   tsr_ref factor = tsr_expand(program, loss_gradient, shape);
   if (program->status == TSR_OK && depends(&w, loss)) {
@@ -398,11 +452,9 @@ tsr_status tsr_gradients(tsr_program *program, tsr_ref loss, tsr_ref loss_gradie
   }
   walk_back(&w);
   for (int32_t i = 0; i < n && program->status == TSR_OK; i++) {
-    shape = tsr_ref_shape(program, parameters[i]);
-    memcpy(program->scope, scope, sizeof scope);
-    program->label = NULL;
-    gradients[i] =
-        tsr_contributions_collect(program, &w.contributions, program->tensors[parameters[i]].storage, &shape);
+    if (gradients[i] == TSR_INVALID) {
+      collect(&w, i);
+    }
   }
   drop_unread(&w);
 done:
@@ -412,6 +464,7 @@ done:
   free(w.again);
   free(w.written);
   free(w.repeated);
+  free(w.reader);
   tsr_contributions_finish(&w.contributions);
   return tsr_program_status(program);
 }
