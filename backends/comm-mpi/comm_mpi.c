@@ -22,6 +22,7 @@ typedef struct mpi_context {
   MPI_Comm ranks; /* a communicator of our own, so that nobody else's messages meet ours */
   int32_t size;
   int32_t has_begun; /* 1: MPI_Finalize is due */
+  int level;         /* of threads, as MPI has it */
   int *numbers;      /* [4 * size] sizes and places, as MPI takes them */
 } mpi_context;
 
@@ -111,9 +112,10 @@ static int32_t begin_mpi(mpi_context *self)
   MPI_TRY(MPI_Initialized, &has_begun);
   if (!has_begun) {
     show_symbols();
-    MPI_TRY(MPI_Init_thread, NULL, NULL, MPI_THREAD_FUNNELED, &given);
+    MPI_TRY(MPI_Init_thread, NULL, NULL, MPI_THREAD_SERIALIZED, &given);
     self->has_begun = 1;
   }
+  MPI_TRY(MPI_Query_thread, &self->level);
   return TSR_OK;
 }
 
@@ -188,6 +190,9 @@ static int32_t find_place(mpi_context *self, tsr_comm_place *place)
   place->size = self->size = size;
   place->local_rank = local_rank;
   place->local_size = local_size;
+  if (place->struct_size >= offsetof(tsr_comm_place, any_thread) + sizeof place->any_thread) {
+    place->any_thread = self->level >= MPI_THREAD_SERIALIZED;
+  }
   const int32_t status = count_processors(machine, local_size, &place->processors);
   MPI_TRY(MPI_Comm_free, &machine);
   return status;

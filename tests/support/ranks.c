@@ -62,6 +62,7 @@ static int32_t threads_open(void **context, tsr_comm_place *place)
   place->rank = place->local_rank = self->index;
   place->size = place->local_size = self->hall->size;
   place->processors = 1;
+  place->any_thread = self->hall->size != 3; /* with and without */
   return TSR_OK;
 }
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/comm/ordered.h"
+#include "core/comm/stream.h"
 #include "tests/support/ranks.h"
 
 enum { MOST_RANKS = 5, MOST_ELEMENTS = 33 };
@@ -54,16 +54,31 @@ static float expected_of(const sum_case *c, int64_t i)
   return rounded(c->dtype, sum);
 }
 
-static tsr_status add_rounds(tsr_ordered_sum *sum, const sum_case *c, int32_t rank)
+/* Where the buckets end, one of them empty. Returns their number. */
+static int32_t divide(const sum_case *c, int64_t ends[4])
 {
+  ends[0] = c->n / 3;
+  ends[1] = ends[2] = c->n / 2;
+  ends[3] = c->n;
+  return 4;
+}
+
+static tsr_status add_rounds(tsr_sum_stream *stream, const sum_case *c, int32_t rank)
+{
+  int64_t ends[4];
+  const int32_t n_buckets = divide(c, ends);
   tsr_status status = TSR_OK;
-  for (int32_t first = 0; first < c->n_arrays; first += c->size) {
+  for (int32_t first = 0; first < c->n_arrays && status == TSR_OK; first += c->size) {
     const int32_t left = c->n_arrays - first, n_arrays = left < c->size ? left : c->size;
-    for (int32_t piece = 0; piece < sum->n_pieces && status == TSR_OK; piece++) {
-      for (int64_t i = 0; i < tsr_ordered_sum_count(sum, piece); i++) {
-        sum->values[i] = element_of(first + rank, tsr_ordered_sum_first(sum, piece) + i);
+    tsr_sum_stream_begin(stream, n_arrays, first == 0, left <= c->size);
+    for (int32_t bucket = 0; bucket < n_buckets && status == TSR_OK; bucket++) {
+      for (int64_t i = bucket > 0 ? ends[bucket - 1] : 0; i < ends[bucket]; i++) {
+        stream->values[i] = element_of(first + rank, i);
       }
-      status = tsr_ordered_sum_add(sum, piece, n_arrays, first == 0);
+      status = tsr_sum_stream_give(stream);
+    }
+    for (int32_t bucket = n_buckets - 1; bucket >= 0 && status == TSR_OK; bucket--) {
+      status = tsr_sum_stream_await(stream, bucket);
     }
   }
   return status;
@@ -73,25 +88,21 @@ static tsr_status add_rounds(tsr_ordered_sum *sum, const sum_case *c, int32_t ra
 static tsr_status sum_up(tsr_comm *comm, void *context)
 {
   const sum_case *c = context;
-  tsr_ordered_sum sum;
-  tsr_status status = tsr_ordered_sum_open(&sum, comm, c->dtype, c->n, c->at_once);
+  int64_t ends[4];
+  const int32_t n_buckets = divide(c, ends);
+  tsr_sum_stream stream;
+  tsr_status status = tsr_sum_stream_open(&stream, comm, c->dtype, ends, n_buckets, c->at_once);
   if (status == TSR_OK) {
-    status = add_rounds(&sum, c, tsr_comm_rank(comm));
+    status = add_rounds(&stream, c, tsr_comm_rank(comm));
   }
-  for (int32_t piece = 0; piece < sum.n_pieces && status == TSR_OK; piece++) {
-    const int64_t first = tsr_ordered_sum_first(&sum, piece);
-    const float *total;
-    status = tsr_ordered_sum_collect(&sum, piece, &total);
-    for (int64_t i = 0; i < tsr_ordered_sum_count(&sum, piece) && status == TSR_OK; i++) {
-      const int64_t element = first + i;
-      const float expected = expected_of(c, element);
-      if (!has_same_bits(expected, total[i])) {
-        status = tsr_fail(TSR_ERR_INTERNAL, "element %lld is %.9g, expected %.9g", (long long)element, (double)total[i],
-                          (double)expected);
-      }
+  for (int64_t i = 0; i < c->n && status == TSR_OK; i++) {
+    const float expected = expected_of(c, i);
+    if (!has_same_bits(expected, stream.values[i])) {
+      status = tsr_fail(TSR_ERR_INTERNAL, "element %lld is %.9g, expected %.9g", (long long)i,
+                        (double)stream.values[i], (double)expected);
     }
   }
-  tsr_ordered_sum_finish(&sum);
+  tsr_sum_stream_finish(&stream);
   return status;
 }
 
@@ -221,10 +232,41 @@ static tsr_status end_first(tsr_comm *comm, void *context)
   return tsr_comm_rank(comm) == 1 ? tsr_fail(TSR_ERR_FORMAT, "this rank failed") : tsr_comm_barrier(comm);
 }
 
+/* rank_fn: rank 1 gives one bucket of two, and fails. */
+static tsr_status end_between(tsr_comm *comm, void *context)
+{
+  const int64_t ends[] = {2, 4};
+  tsr_sum_stream stream;
+  tsr_status status = tsr_sum_stream_open(&stream, comm, TSR_F32, ends, 2, 0);
+  (void)context;
+  tsr_sum_stream_begin(&stream, 2, 1, 1);
+  if (status == TSR_OK) {
+    status = tsr_sum_stream_give(&stream);
+  }
+  if (status == TSR_OK && tsr_comm_rank(comm) == 1) {
+    status = tsr_fail(TSR_ERR_FORMAT, "this rank failed");
+  }
+  if (status == TSR_OK) {
+    status = tsr_sum_stream_give(&stream);
+  }
+  for (int32_t bucket = 0; bucket < 2 && status == TSR_OK; bucket++) {
+    status = tsr_sum_stream_await(&stream, bucket);
+  }
+  char kept[200];
+  snprintf(kept, sizeof kept, "%s", tsr_error_message());
+  tsr_sum_stream_finish(&stream);
+  return status == TSR_OK ? TSR_OK : tsr_fail(status, "%s", kept);
+}
+
 static void test_errors(void **state)
 {
   (void)state;
   rank_result results[2];
+  run_ranks(2, end_between, NULL, results);
+  assert_int_equal(results[0].status, TSR_ERR_PLUGIN);
+  assert_string_equal(results[0].message, "threads: exchange: a rank ended, or the sizes differ");
+  assert_int_equal(results[1].status, TSR_ERR_FORMAT);
+  assert_string_equal(results[1].message, "this rank failed");
   run_ranks(2, misuse, NULL, results);
   assert_int_equal(results[0].status, TSR_OK);
   assert_int_equal(results[1].status, TSR_OK);
