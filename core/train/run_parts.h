@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "core/comm/ordered.h"
+#include "core/comm/stream.h"
 #include "tessera/training_run.h"
 
 enum { TSR_RUN_LOGS = 3 }; /* log.csv, log.jsonl, layers.csv */
@@ -87,9 +87,9 @@ typedef struct tsr_run {
   tsr_run_log log;
   tsr_run_progress progress;
   int32_t rank;       /* 0: the one that validates, writes and tells */
-  int32_t is_shared;  /* 1: gradients are added outside the device, by `sum` */
+  int32_t is_shared;  /* 1: gradients are added outside the device, by `stream` */
   int32_t is_sharded; /* 1: each rank has a share of the optimizer's states */
-  tsr_ordered_sum sum;
+  tsr_sum_stream stream;
   int64_t saved_step;  /* of the last checkpoint that has all; -1: none */
   int32_t is_locked;   /* 1: the folder is this run's */
   int32_t can_go_on;   /* 0: the data or the options ended it */

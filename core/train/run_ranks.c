@@ -23,14 +23,16 @@ static tsr_status wait_for_end(const tsr_run *run, int32_t other)
 
 /* What has to be the same on all ranks, or they would wait for each other in vain. */
 typedef struct settings {
-  int64_t elements, accumulate, steps, epochs, save_every, log_every, averages, shards;
+  int64_t elements, buckets, accumulate, steps, epochs, save_every, log_every, averages, shards;
   uint64_t seed;
 } settings;
 
 static tsr_status compare_settings(const tsr_run *run)
 {
   const tsr_training_run_options *o = run->options;
-  const settings mine = {.elements = tsr_trainer_array_count(run->trainer),
+  const int32_t n_buckets = tsr_trainer_bucket_count(run->trainer);
+  const settings mine = {.elements = tsr_trainer_bucket_ends(run->trainer)[n_buckets - 1],
+                         .buckets = n_buckets,
                          .accumulate = run->accumulate,
                          .steps = o->steps,
                          .epochs = o->data->epochs,
@@ -90,6 +92,21 @@ tsr_status tsr_run_share_state(tsr_run *run, int32_t *found)
   return TSR_OK;
 }
 
+/* Elements of a bucket. Each costs a message, and a start of the device; the last one travels when nothing is left to
+ * compute. */
+static int64_t bucket_of(const tsr_run *run)
+{
+  enum { MOST_BUCKETS = 8, LEAST = 1 << 16, MOST = 1 << 22 };
+  const int64_t share = run->offset[run->n] / MOST_BUCKETS;
+  if (tsr_comm_size(run->options->comm) == 1) {
+    return INT64_MAX; /* there is nobody to whom they would travel */
+  }
+  if (run->options->bucket > 0) {
+    return run->options->bucket;
+  }
+  return share < LEAST ? LEAST : share > MOST ? MOST : share;
+}
+
 tsr_status tsr_run_open_ranks(tsr_run *run)
 {
   const tsr_training_run_options *o = run->options;
@@ -97,18 +114,19 @@ tsr_status tsr_run_open_ranks(tsr_run *run)
   run->is_shared = size > 1 || o->gradients == TSR_BF16;
   run->is_sharded = size > 1 && o->shard;
   TSR_TRY(tsr_trainer_create_share(run->model, run->device, o->training, run->fallback, run->is_sharded ? run->rank : 0,
-                                   run->is_sharded ? size : 1, &run->trainer));
+                                   run->is_sharded ? size : 1, run->is_shared ? bucket_of(run) : 0, &run->trainer));
   if (!run->is_shared) {
     return TSR_OK;
   }
   TSR_TRY(compare_settings(run));
   const tsr_dtype dtype = o->gradients ? o->gradients : TSR_F32;
-  return tsr_ordered_sum_open(&run->sum, o->comm, dtype, tsr_trainer_array_count(run->trainer), 0);
+  return tsr_sum_stream_open(&run->stream, o->comm, dtype, tsr_trainer_bucket_ends(run->trainer),
+                             tsr_trainer_bucket_count(run->trainer), 0);
 }
 
 void tsr_run_finish_ranks(tsr_run *run)
 {
-  tsr_ordered_sum_finish(&run->sum);
+  tsr_sum_stream_finish(&run->stream);
 }
 
 /* ---- an update --------------------------------------------------------------------------------------------------- */
@@ -128,7 +146,14 @@ typedef struct sharing {
   const tsr_training_batch *batch;
   tsr_step_result result;
   int32_t behind; /* batches of other ranks between this rank's place in the stream and the round's end */
+  int32_t given;  /* buckets of the round */
 } sharing;
+
+/* What is in the function's user. */
+typedef struct giving {
+  tsr_run *run;
+  sharing *sharing;
+} giving;
 
 /* The message of a batch that is not finite, from the rank that has the batch. */
 static tsr_status fail_at(tsr_run *run, const sharing *s, int32_t rank)
@@ -137,7 +162,22 @@ static tsr_status fail_at(tsr_run *run, const sharing *s, int32_t rank)
                            : wait_for_end(run, rank);
 }
 
-/* This rank's batch of a round: the gradients are in the trainer's sums then. */
+/* A bucket's values in the stream. */
+static float *values_of(const tsr_run *run, int32_t bucket)
+{
+  return run->stream.values + (bucket > 0 ? tsr_trainer_bucket_ends(run->trainer)[bucket - 1] : 0);
+}
+
+/* tsr_whole_bucket_fn */
+static tsr_status give_bucket(void *user, int32_t bucket)
+{
+  const giving *g = user;
+  TSR_TRY(tsr_trainer_bucket_read(g->run->trainer, bucket, values_of(g->run, bucket)));
+  g->sharing->given++;
+  return tsr_sum_stream_give(&g->run->stream);
+}
+
+/* This rank's batch of a round: the gradients are on their way then. */
 static tsr_status compute_batch(tsr_run *run, sharing *s, batch_report *report)
 {
   TSR_TRY(tsr_training_data_next(run->data, &s->batch));
@@ -147,7 +187,8 @@ static tsr_status compute_batch(tsr_run *run, sharing *s, batch_report *report)
   }
   s->examples = tsr_run_examples(s->batch);
   s->control->seed = tsr_run_dropout_seed(run, s->batch);
-  TSR_TRY(tsr_trainer_differentiate(run->trainer, &s->examples, s->control, &s->result));
+  giving g = {run, s};
+  TSR_TRY(tsr_trainer_differentiate(run->trainer, &s->examples, s->control, give_bucket, &g, &s->result));
   *report = (batch_report){
       .loss = s->result.loss, .tokens = s->result.tokens, .epoch = s->batch->epoch, .is_finite = s->result.is_finite};
   return TSR_OK;
@@ -171,21 +212,24 @@ static tsr_status take_reports(tsr_run *run, const sharing *s, const batch_repor
   return TSR_OK;
 }
 
-static tsr_status add_gradients(tsr_run *run, int32_t n_batches, int32_t is_first)
+/* Gives what this rank did not compute, as the data are over or the round has fewer batches: the others do not read it,
+ * or the update is not made. Then waits until all is added. After the last round the sums come to the device one by
+ * one. */
+static tsr_status end_round(tsr_run *run, sharing *s, int32_t is_last)
 {
-  tsr_ordered_sum *sum = &run->sum;
-  for (int32_t i = 0; i < sum->n_pieces; i++) {
-    if (run->rank < n_batches) {
-      TSR_TRY(tsr_trainer_array_read(run->trainer, TSR_TRAINED_COUNT, tsr_ordered_sum_first(sum, i),
-                                     tsr_ordered_sum_count(sum, i), sum->values));
-    }
-    TSR_TRY(tsr_ordered_sum_add(sum, i, n_batches, is_first));
+  const int32_t n = tsr_trainer_bucket_count(run->trainer);
+  for (; s->given < n; s->given++) {
+    TSR_TRY(tsr_sum_stream_give(&run->stream));
+  }
+  for (int32_t i = 0; i < n; i++) {
+    TSR_TRY(tsr_sum_stream_await(&run->stream, i));
+    TSR_TRY(is_last ? tsr_trainer_bucket_write(run->trainer, i, values_of(run, i)) : TSR_OK);
   }
   return TSR_OK;
 }
 
 /* One batch of each rank, or of the first n_batches ranks. */
-static tsr_status compute_round(tsr_run *run, sharing *s, int32_t n_batches, int32_t is_first)
+static tsr_status compute_round(tsr_run *run, sharing *s, int32_t n_batches, int32_t is_first, int32_t is_last)
 {
   const int32_t size = tsr_comm_size(run->options->comm), has_batch = run->rank < n_batches;
   batch_report mine = {.is_finite = 1}, *reports = calloc((size_t)size, sizeof *reports);
@@ -194,17 +238,19 @@ static tsr_status compute_round(tsr_run *run, sharing *s, int32_t n_batches, int
   }
   tsr_status status = tsr_training_data_skip(run->data, s->behind + (has_batch ? run->rank : n_batches), &mine.is_over);
   s->behind = has_batch ? n_batches - 1 - run->rank : 0;
+  s->given = 0;
+  tsr_sum_stream_begin(&run->stream, n_batches, is_first, is_last);
   if (status == TSR_OK && has_batch && !mine.is_over) {
     status = compute_batch(run, s, &mine);
+  }
+  if (status == TSR_OK) {
+    status = end_round(run, s, is_last);
   }
   if (status == TSR_OK) {
     status = tsr_comm_gather(run->options->comm, &mine, sizeof mine, reports);
   }
   if (status == TSR_OK) {
     status = take_reports(run, s, reports, n_batches);
-  }
-  if (status == TSR_OK && !s->made->is_over) {
-    status = add_gradients(run, n_batches, is_first);
   }
   free(reports);
   return status;
@@ -215,9 +261,9 @@ static tsr_status gather_parameters(tsr_run *run)
 {
   const int32_t size = tsr_comm_size(run->options->comm);
   for (int32_t rank = 0; rank < size; rank++) {
-    const int64_t end = tsr_trainer_share_first(run->trainer, rank + 1), most = run->sum.at_once;
+    const int64_t end = tsr_trainer_share_first(run->trainer, rank + 1), most = run->offset[run->n];
     for (int64_t at = tsr_trainer_share_first(run->trainer, rank); at < end; at += most) {
-      float *values = run->sum.values;
+      float *values = run->weights;
       const int64_t n = end - at < most ? end - at : most;
       if (rank == run->rank) {
         TSR_TRY(tsr_trainer_array_read(run->trainer, TSR_TRAINED_PARAMETER, at, n, values));
@@ -234,14 +280,7 @@ static tsr_status gather_parameters(tsr_run *run)
 /* The update with the gradients of all rounds. */
 static tsr_status apply(tsr_run *run, sharing *s)
 {
-  tsr_ordered_sum *sum = &run->sum;
   tsr_step_result result;
-  for (int32_t i = 0; i < sum->n_pieces; i++) {
-    const float *total;
-    TSR_TRY(tsr_ordered_sum_collect(sum, i, &total));
-    TSR_TRY(tsr_trainer_array_write(run->trainer, TSR_TRAINED_COUNT, tsr_ordered_sum_first(sum, i),
-                                    tsr_ordered_sum_count(sum, i), total));
-  }
   TSR_TRY(tsr_trainer_apply(run->trainer, s->control, s->made->loss, s->made->tokens, &result));
   s->made->gradient_norm = result.gradient_norm;
   s->made->is_finite = result.is_finite;
@@ -257,7 +296,7 @@ tsr_status tsr_run_compute_shared(tsr_run *run, tsr_step_control *control, tsr_r
   sharing s = {.control = control, .made = made};
   for (int32_t first = 0; first < run->accumulate; first += size) {
     const int32_t left = run->accumulate - first;
-    TSR_TRY(compute_round(run, &s, left < size ? left : size, first == 0));
+    TSR_TRY(compute_round(run, &s, left < size ? left : size, first == 0, left <= size));
     if (made->is_over) {
       return TSR_OK;
     }

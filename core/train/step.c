@@ -133,14 +133,30 @@ static tsr_ref trained_state(step *s, int32_t index, int32_t what)
   return known != TSR_NONE ? known : tsr_state(s->builder.program, name, TSR_F32, parameter->shape);
 }
 
+/* tsr_whole_gradient_fn: it becomes the sum. */
+static void keep_gradient(void *context, int32_t index, tsr_ref gradient)
+{
+  step *s = context;
+  tsr_program *p = s->builder.program;
+  tsr_scope_push(p, "sums");
+  tsr_update(p, trained_state(s, index, TSR_TRAINED_COUNT), gradient);
+  tsr_scope_pop(p);
+}
+
 static void build_gradients(step *s, tsr_ref loss)
 {
   tsr_program *p = s->builder.program;
   tsr_ref scale = tsr_input(p, "scale", TSR_F32, TSR_SHAPE(1));
-  tsr_gradient_options options = {TSR_SIZED(tsr_gradient_options), .recompute = s->training.layers,
-                                  .n_recompute = s->training.n_layers};
-  tsr_status status =
-      tsr_gradients(p, loss, scale, s->parameter, s->n, s->options->recompute ? &options : NULL, s->gradient);
+  tsr_gradient_options options = {TSR_SIZED(tsr_gradient_options)};
+  if (s->options->recompute) {
+    options.recompute = s->training.layers;
+    options.n_recompute = s->training.n_layers;
+  }
+  if (s->kind == TSR_STEP_SHARE) {
+    options.whole = keep_gradient;
+    options.user = s;
+  }
+  tsr_status status = tsr_gradients(p, loss, scale, s->parameter, s->n, &options, s->gradient);
   (void)status; /* the program keeps it */
 }
 
@@ -323,7 +339,7 @@ tsr_status tsr_training_check_model(const tsr_model *model)
 static tsr_status check(const tsr_model *model, int32_t kind, const tsr_program_size *size)
 {
   const tsr_transformer_config *config = &model->config;
-  if (kind < TSR_STEP_UPDATE || kind > TSR_STEP_APPLY) {
+  if (kind < TSR_STEP_UPDATE || kind > TSR_STEP_SHARE) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of training program", (int)kind);
   }
   if (size->batch < 1 || size->source < 1 || size->target < 1 || size->source > config->max_positions ||

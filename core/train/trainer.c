@@ -63,6 +63,9 @@ static int64_t state_end(const tsr_trainer *t, int32_t what)
 
 tsr_status tsr_trainer_make_state(tsr_trainer *t, int32_t what)
 {
+  if (what == TSR_TRAINED_SUM && t->buckets.n > 0) {
+    return TSR_OK;
+  }
   const int64_t bytes = state_end(t, what) - state_begin(t, what);
   return t->state[what] ? TSR_OK : tsr_buffer_create(t->device, bytes, TSR_BUFFER_DEVICE, &t->state[what]);
 }
@@ -144,11 +147,12 @@ static tsr_status create(tsr_trainer *t, const tsr_training_options *options)
 tsr_status tsr_trainer_create(const tsr_model *model, tsr_device *device, const tsr_training_options *options,
                               tsr_device *fallback, tsr_trainer **trainer)
 {
-  return tsr_trainer_create_share(model, device, options, fallback, 0, 1, trainer);
+  return tsr_trainer_create_share(model, device, options, fallback, 0, 1, 0, trainer);
 }
 
 tsr_status tsr_trainer_create_share(const tsr_model *model, tsr_device *device, const tsr_training_options *options,
-                                    tsr_device *fallback, int32_t rank, int32_t size, tsr_trainer **trainer)
+                                    tsr_device *fallback, int32_t rank, int32_t size, int64_t bucket,
+                                    tsr_trainer **trainer)
 {
   if (!model || !device || !trainer) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_trainer_create: model, device and trainer must not be NULL");
@@ -166,6 +170,9 @@ tsr_status tsr_trainer_create_share(const tsr_model *model, tsr_device *device, 
   t->rank = rank;
   t->size = size;
   tsr_status status = create(t, options);
+  if (status == TSR_OK && bucket > 0) {
+    status = tsr_trainer_make_buckets(t, bucket);
+  }
   if (status != TSR_OK) {
     tsr_trainer_destroy(t);
     return status;
@@ -178,6 +185,8 @@ void tsr_compiled_finish(tsr_compiled *program)
 {
   tsr_executable_destroy(program->executable);
   free(program->layers);
+  free(program->whole);
+  free(program->cuts);
 }
 
 static void drop_programs(tsr_trainer *t)
@@ -207,6 +216,7 @@ void tsr_trainer_destroy(tsr_trainer *trainer)
   for (int32_t i = 0; i <= TSR_TRAINED_SUM; i++) {
     tsr_buffer_destroy(trainer->state[i]);
   }
+  tsr_trainer_finish_buckets(trainer);
   tsr_buffer_destroy(trainer->positions);
   drop_arena(trainer);
   free(trainer->offset);
@@ -266,6 +276,11 @@ static tsr_status bind(tsr_trainer *t, const tsr_compiled *entry, const tsr_prog
       char name[TSR_PARAMETER_NAME_ROOM];
       tsr_ref state = tsr_program_find(program, tsr_trained_name(name, t->model->parameters.items[i].name, what));
       if (state == TSR_NONE) {
+        continue;
+      }
+      if (what == TSR_TRAINED_SUM && t->buckets.n > 0) {
+        bindings[(*n)++] = (tsr_binding){
+            .tensor = state, .buffer = t->buckets.sums[t->buckets.of[i]], .offset = t->buckets.offset[i]};
         continue;
       }
       int32_t kept = entry->averaged && what == TSR_TRAINED_PARAMETER ? TSR_TRAINED_AVERAGE : what;
@@ -391,9 +406,17 @@ tsr_status tsr_trainer_compile(tsr_trainer *t, tsr_compiled *entry, const tsr_pr
   if (status == TSR_OK) {
     status = bind(t, entry, program, bindings, &n);
   }
+  if (status == TSR_OK && entry->kind == TSR_STEP_SHARE) {
+    status = tsr_trainer_find_cuts(t, program, entry);
+  }
   if (status == TSR_OK) {
-    tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = n,
-                                   .fallback = t->fallback, .keep_all = keep_all};
+    tsr_compile_options options = {TSR_SIZED(tsr_compile_options),
+                                   .bindings = bindings,
+                                   .n_bindings = n,
+                                   .fallback = t->fallback,
+                                   .keep_all = keep_all,
+                                   .n_cuts = entry->n_cuts,
+                                   .cuts = entry->cuts};
     if (!keep_all) {
       options.arena = t->arena[0];
       options.arena_rest = t->arena + 1;

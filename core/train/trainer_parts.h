@@ -24,7 +24,20 @@ typedef struct tsr_compiled {
   tsr_ref source, source_lengths, target, labels, seed, scale, control;
   tsr_ref loss, norm;
   tsr_ref *layers; /* [layers][TSR_LAYER_OUTPUTS]; NULL without statistics */
+  int32_t *whole;  /* [n_buckets] of TSR_STEP_SHARE: the part of the executable after which a bucket is whole */
+  int32_t *cuts;   /* [n_cuts] lines */
+  int32_t n_cuts;
 } tsr_compiled;
+
+/* Sums of gradients in the order in which the gradients become whole, each bucket in a buffer of its own, so that it can
+ * be read while the next ones are computed. */
+typedef struct tsr_buckets {
+  int32_t n;
+  int64_t *ends;     /* [n] elements of all buckets until its end */
+  int32_t *of;       /* [parameters] the bucket; -1: the loss does not depend on the parameter */
+  int64_t *offset;   /* [parameters] bytes in the bucket's buffer */
+  tsr_buffer **sums; /* [n] */
+} tsr_buckets;
 
 struct tsr_trainer {
   const tsr_model *model;
@@ -35,6 +48,7 @@ struct tsr_trainer {
   int32_t rank, size;                     /* this trainer has the optimizer's states of share `rank` of `size` */
   int64_t *offset;                        /* [n + 1]: bytes, of each in the buffers below; the last: their size */
   tsr_buffer *state[TSR_TRAINED_SUM + 1]; /* by TSR_TRAINED_*; NULL: not kept (yet) */
+  tsr_buckets buckets;                    /* of the sums, if they leave the device; else none */
   tsr_buffer *positions;                  /* the computed table, or NULL */
   tsr_buffer **arena;                     /* [n_pieces], all of one size but for the last */
   int32_t n_pieces;
@@ -57,6 +71,14 @@ tsr_status tsr_trainer_room(const tsr_trainer *trainer, float **values) TSR_MUST
 
 /* Where the optimizer's states of a rank's share begin: a parameter; for rank `size`, behind the last. */
 int32_t tsr_trainer_share(const tsr_trainer *trainer, int32_t rank);
+
+/* buckets.c: divides the sums into buckets of at least so many elements, but for the last, and makes their buffers. */
+tsr_status tsr_trainer_make_buckets(tsr_trainer *trainer, int64_t elements) TSR_MUST_CHECK;
+void tsr_trainer_finish_buckets(tsr_trainer *trainer);
+
+/* buckets.c: where a program of TSR_STEP_SHARE is cut, and when its buckets are whole: entry->whole and cuts. */
+tsr_status tsr_trainer_find_cuts(const tsr_trainer *trainer, const tsr_program *program,
+                                 tsr_compiled *entry) TSR_MUST_CHECK;
 
 /* Makes the buffer of a kind of state, if it is not there. */
 tsr_status tsr_trainer_make_state(tsr_trainer *trainer, int32_t what) TSR_MUST_CHECK;

@@ -187,11 +187,40 @@ static void forget_sums(tsr_trainer *t)
   t->is_spoiled = 0;
 }
 
-tsr_status tsr_trainer_differentiate(tsr_trainer *trainer, const tsr_examples *examples,
-                                     const tsr_step_control *control, tsr_step_result *result)
+/* Runs the parts, and tells of the buckets that each makes whole. A device that returns before a part has ended gets the
+ * next one meanwhile. */
+static tsr_status run_parts(const tsr_trainer *t, const tsr_compiled *program, tsr_whole_bucket_fn whole, void *user)
 {
+  const int32_t n = program->n_cuts + 1;
+  const int32_t ahead = tsr_device_get_properties(t->device)->runs_in_hand > 0;
+  int32_t n_started = 0, bucket = 0;
+  for (int32_t i = 0; i < n; i++) {
+    tsr_executable *part = program->n_cuts > 0 ? tsr_executable_part(program->executable, i) : program->executable;
+    for (; n_started < n && n_started <= i + ahead; n_started++) {
+      TSR_TRY(tsr_executable_start(program->n_cuts > 0 ? tsr_executable_part(program->executable, n_started) : part));
+    }
+    TSR_TRY(tsr_executable_wait(part));
+    for (; bucket < t->buckets.n && program->whole[bucket] <= i; bucket++) {
+      TSR_TRY(whole(user, bucket));
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_trainer_differentiate(tsr_trainer *trainer, const tsr_examples *examples,
+                                     const tsr_step_control *control, tsr_whole_bucket_fn whole, void *user,
+                                     tsr_step_result *result)
+{
+  tsr_compiled *program;
+  *result = (tsr_step_result){.tokens = examples->target_tokens};
   forget_sums(trainer);
-  return tsr_trainer_step(trainer, examples, control, 0, result);
+  TSR_TRY(check_examples(trainer, examples));
+  const tsr_program_size size = size_of(examples);
+  TSR_TRY(tsr_trainer_program(trainer, TSR_STEP_SHARE, 0, &size, &program));
+  TSR_TRY(write_examples(program, examples));
+  TSR_TRY(write_control(program, &trainer->options, control, examples->target_tokens));
+  TSR_TRY(run_parts(trainer, program, whole, user));
+  return read_results(trainer, program, control, examples->target_tokens, result);
 }
 
 tsr_status tsr_trainer_apply(tsr_trainer *trainer, const tsr_step_control *control, double loss, int64_t tokens,
@@ -379,6 +408,9 @@ void tsr_trainer_get_memory_sized(const tsr_trainer *trainer, tsr_trainer_memory
                             .programs = trainer->n_programs};
   for (int32_t i = 0; i <= TSR_TRAINED_SUM; i++) {
     sum.state_bytes += trainer->state[i] ? tsr_buffer_size(trainer->state[i]) : 0;
+  }
+  for (int32_t i = 0; i < trainer->buckets.n; i++) {
+    sum.state_bytes += tsr_buffer_size(trainer->buckets.sums[i]);
   }
   tsr_sized_fill(&sum, sizeof sum, memory, size);
 }

@@ -49,8 +49,10 @@ enum {
   TSR_STEP_LAST = 4,      /* forward, backward, update with the gradients and the sums */
   TSR_STEP_EVALUATE = 5,  /* forward, without dropout and label smoothing: loss alone */
   TSR_STEP_GRADIENTS = 6, /* forward, backward; outputs NAME.gradient, and norm */
-  TSR_STEP_APPLY = 7      /* update with the sums alone; loss is an input, and where it is not finite nothing is
+  TSR_STEP_APPLY = 7,     /* update with the sums alone; loss is an input, and where it is not finite nothing is
                              updated. Of the other inputs it has control, and its size says nothing */
+  TSR_STEP_SHARE = 8      /* as TSR_STEP_FIRST, but each gradient becomes its sum as soon as it is whole, so that it can
+                             leave the device while the others are computed */
 };
 
 /* A model with sinusoids has their table as a constant of this name, [max_positions, D] f32, which a program's compile

@@ -185,8 +185,11 @@ typedef struct tsr_training_run_options {
                           and so is their sum; then half as many bytes travel. On one rank, too */
   int32_t shard;       /* 1: each rank keeps the moments and averages of its share of the parameters alone, updates
                           these, and sends them to the others. The numbers stay the same */
+  int64_t bucket;      /* with several ranks: gradients travel in buckets of at least so many numbers, each while the
+                          next is computed; the same on all ranks, and any number gives the same. 0: an eighth of the
+                          parameters, but at least 2^16 and at most 2^22 */
 } tsr_training_run_options;
-TSR_SIZED_PIN(tsr_training_run_options, shard, 268);
+TSR_SIZED_PIN(tsr_training_run_options, bucket, 272);
 
 /* Why a run ended. */
 enum {

@@ -35,6 +35,7 @@ typedef struct plan {
   int32_t stopping;   /* rank */
   int32_t other_seed; /* rank that has another one; 0: none */
   double rate;        /* 0: 0.01 */
+  int64_t bucket;     /* as the run's option has it */
   tsr_training_run_result result[MOST_RANKS];
 } plan;
 
@@ -122,7 +123,8 @@ static tsr_status train_on(const plan *p, tsr_comm *comm, tsr_model *model, tsr_
       .is_stopping = is_stopping,
       .comm = comm,
       .gradients = p->gradients,
-      .shard = p->shard};
+      .shard = p->shard,
+      .bucket = p->bucket};
   return tsr_training_run(model, device, NULL, &options, (tsr_training_run_result *)&p->result[rank]);
 }
 
@@ -255,7 +257,7 @@ static int64_t compare(int32_t size, const plan *p)
   return alone.result[0].skipped;
 }
 
-static const plan usual = {.accumulate = 3, .steps = 5, .examples = 1000, .dropout = 0.1f};
+static const plan usual = {.accumulate = 3, .steps = 5, .examples = 1000, .dropout = 0.1f, .bucket = 64};
 
 /* As many ranks as batches, fewer, more; a round that is not full. */
 static void test_numbers_of_ranks(void **state)
@@ -267,6 +269,18 @@ static void test_numbers_of_ranks(void **state)
   plan p = usual;
   p.accumulate = 5;
   compare(2, &p);
+}
+
+/* Buckets of a parameter each, of some, of all, and as many as the run takes where nothing is said. */
+static void test_buckets(void **state)
+{
+  (void)state;
+  static const int64_t sizes[] = {1, 300, 1000000, 0};
+  plan p = usual;
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    p.bucket = sizes[i];
+    compare(2, &p);
+  }
 }
 
 /* Where nothing is said, an update has a batch of each rank. */
@@ -422,6 +436,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_numbers_of_ranks),
+      cmocka_unit_test(test_buckets),
       cmocka_unit_test(test_default),
       cmocka_unit_test(test_options),
       cmocka_unit_test(test_shares),
