@@ -289,8 +289,8 @@ static void collect(walk *w, int32_t index)
   const tsr_shape shape = tsr_ref_shape(program, w->parameters[index]);
   memcpy(program->scope, w->scope, sizeof program->scope);
   program->label = NULL;
-  w->gradients[index] = tsr_contributions_collect(program, &w->contributions,
-                                                  program->tensors[w->parameters[index]].storage, &shape);
+  w->gradients[index] =
+      tsr_contributions_collect(program, &w->contributions, program->tensors[w->parameters[index]].storage, &shape);
 }
 
 /* Line `index` was the last to contribute to the parameters that it is the first to read. */

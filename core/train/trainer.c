@@ -279,8 +279,8 @@ static tsr_status bind(tsr_trainer *t, const tsr_compiled *entry, const tsr_prog
         continue;
       }
       if (what == TSR_TRAINED_SUM && t->buckets.n > 0) {
-        bindings[(*n)++] = (tsr_binding){
-            .tensor = state, .buffer = t->buckets.sums[t->buckets.of[i]], .offset = t->buckets.offset[i]};
+        bindings[(*n)++] =
+            (tsr_binding){.tensor = state, .buffer = t->buckets.sums[t->buckets.of[i]], .offset = t->buckets.offset[i]};
         continue;
       }
       int32_t kept = entry->averaged && what == TSR_TRAINED_PARAMETER ? TSR_TRAINED_AVERAGE : what;
@@ -410,13 +410,9 @@ tsr_status tsr_trainer_compile(tsr_trainer *t, tsr_compiled *entry, const tsr_pr
     status = tsr_trainer_find_cuts(t, program, entry);
   }
   if (status == TSR_OK) {
-    tsr_compile_options options = {TSR_SIZED(tsr_compile_options),
-                                   .bindings = bindings,
-                                   .n_bindings = n,
-                                   .fallback = t->fallback,
-                                   .keep_all = keep_all,
-                                   .n_cuts = entry->n_cuts,
-                                   .cuts = entry->cuts};
+    tsr_compile_options options = {
+        TSR_SIZED(tsr_compile_options), .bindings = bindings,    .n_bindings = n,    .fallback = t->fallback,
+        .keep_all = keep_all,           .n_cuts = entry->n_cuts, .cuts = entry->cuts};
     if (!keep_all) {
       options.arena = t->arena[0];
       options.arena_rest = t->arena + 1;

@@ -8,8 +8,8 @@
 
 #include "tessera/train.h"
 
-/* The sums, in buckets: their number, at least 1, and what they count in elements until the end of each, gaps that count
- * for nothing among them. */
+/* The sums, in buckets: their number, at least 1, and the elements until the end of each, gaps that count for nothing
+ * among them. */
 int32_t tsr_trainer_bucket_count(const tsr_trainer *trainer);
 const int64_t *tsr_trainer_bucket_ends(const tsr_trainer *trainer);
 
@@ -17,8 +17,8 @@ const int64_t *tsr_trainer_bucket_ends(const tsr_trainer *trainer);
 tsr_status tsr_trainer_bucket_read(tsr_trainer *trainer, int32_t bucket, float *values) TSR_MUST_CHECK;
 tsr_status tsr_trainer_bucket_write(tsr_trainer *trainer, int32_t bucket, const float *values) TSR_MUST_CHECK;
 
-/* Told of each bucket as soon as it is whole and can be read, in their order; the device may be computing the next ones.
- * An error ends the step. */
+/* Told of each bucket as soon as it is whole and can be read, in their order; the device may be computing the next
+ * ones. An error ends the step. */
 typedef tsr_status (*tsr_whole_bucket_fn)(void *user, int32_t bucket);
 
 /* Forward and backward of one batch, whose gradients become the sums. *result as after tsr_trainer_step. */

@@ -29,8 +29,8 @@ typedef struct tsr_compiled {
   int32_t n_cuts;
 } tsr_compiled;
 
-/* Sums of gradients in the order in which the gradients become whole, each bucket in a buffer of its own, so that it can
- * be read while the next ones are computed. */
+/* Sums of gradients in the order in which the gradients become whole, each bucket in a buffer of its own, so that it
+ * can be read while the next ones are computed. */
 typedef struct tsr_buckets {
   int32_t n;
   int64_t *ends;     /* [n] elements of all buckets until its end */

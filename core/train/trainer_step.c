@@ -187,8 +187,8 @@ static void forget_sums(tsr_trainer *t)
   t->is_spoiled = 0;
 }
 
-/* Runs the parts, and tells of the buckets that each makes whole. A device that returns before a part has ended gets the
- * next one meanwhile. */
+/* Runs the parts, and tells of the buckets that each makes whole. A device that returns before a part has ended gets
+ * the next one meanwhile. */
 static tsr_status run_parts(const tsr_trainer *t, const tsr_compiled *program, tsr_whole_bucket_fn whole, void *user)
 {
   const int32_t n = program->n_cuts + 1;

@@ -18,8 +18,8 @@ typedef struct tsr_line_range {
   int32_t last;
 } tsr_line_range;
 
-/* Told of a gradient as soon as it is whole: the gradient of parameters[index]. What the function appends to the program
- * stands behind the line that completes the gradient. */
+/* Told of a gradient as soon as it is whole: the gradient of parameters[index]. What the function appends to the
+ * program stands behind the line that completes the gradient. */
 typedef void (*tsr_whole_gradient_fn)(void *user, int32_t index, tsr_ref gradient);
 
 typedef struct tsr_gradient_options {
@@ -29,8 +29,9 @@ typedef struct tsr_gradient_options {
    * (Chen et al. 2016, arXiv:1604.06174). Ascending, disjoint, without lines that write states. Borrowed during the
    * call. */
   const tsr_line_range *recompute;
-  tsr_whole_gradient_fn whole; /* called once for each gradient that there is; NULL: gradients are completed at the end */
-  void *user;                  /* of `whole` */
+  tsr_whole_gradient_fn
+      whole;  /* called once for each gradient that there is; NULL: gradients are completed at the end */
+  void *user; /* of `whole` */
 } tsr_gradient_options;
 TSR_SIZED_PIN(tsr_gradient_options, user, 24);
 

@@ -28,8 +28,8 @@ typedef struct tsr_comm_place {
   int32_t rank, size;
   int32_t local_rank, local_size; /* among the ranks on this machine */
   int32_t processors; /* cores that it is to use where others are bound to the same ones; 0: all it is bound to */
-  /* 1: slots may be called by any thread, one at a time: then gradients travel while the next ones are computed. 0: only
-   * by the thread that called `open`. A plugin writes it where struct_size says that the library knows it. */
+  /* 1: slots may be called by any thread, one at a time: then gradients travel while the next ones are computed. 0:
+   * only by the thread that called `open`. A plugin writes it where struct_size says that the library knows it. */
   int32_t any_thread;
 } tsr_comm_place;
 TSR_ABI_PIN(tsr_comm_place, processors, 20);

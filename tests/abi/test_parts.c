@@ -117,8 +117,12 @@ static made make(tsr_device *device, const drawn *d, const int32_t *cuts, int32_
   if (has_arena) {
     assert_ok(tsr_buffer_create(device, statistics.planned_bytes, TSR_BUFFER_DEVICE, &m.arena));
   }
-  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options), .bindings = bindings, .n_bindings = SUMS,
-                                       .arena = m.arena,               .cuts = cuts,         .n_cuts = n_cuts};
+  const tsr_compile_options options = {TSR_SIZED(tsr_compile_options),
+                                       .bindings = bindings,
+                                       .n_bindings = SUMS,
+                                       .arena = m.arena,
+                                       .cuts = cuts,
+                                       .n_cuts = n_cuts};
   assert_ok(tsr_executable_create(device, d->program, &options, &m.executable));
   float x[N];
   for (int i = 0; i < N; i++) {

@@ -98,8 +98,8 @@ static tsr_status sum_up(tsr_comm *comm, void *context)
   for (int64_t i = 0; i < c->n && status == TSR_OK; i++) {
     const float expected = expected_of(c, i);
     if (!has_same_bits(expected, stream.values[i])) {
-      status = tsr_fail(TSR_ERR_INTERNAL, "element %lld is %.9g, expected %.9g", (long long)i,
-                        (double)stream.values[i], (double)expected);
+      status = tsr_fail(TSR_ERR_INTERNAL, "element %lld is %.9g, expected %.9g", (long long)i, (double)stream.values[i],
+                        (double)expected);
     }
   }
   tsr_sum_stream_finish(&stream);

@@ -435,14 +435,10 @@ static void test_errors(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_numbers_of_ranks),
-      cmocka_unit_test(test_buckets),
-      cmocka_unit_test(test_default),
-      cmocka_unit_test(test_options),
-      cmocka_unit_test(test_shares),
-      cmocka_unit_test(test_rounding_changes_numbers),
-      cmocka_unit_test(test_end_of_data),
-      cmocka_unit_test(test_resume),
+      cmocka_unit_test(test_numbers_of_ranks), cmocka_unit_test(test_buckets),
+      cmocka_unit_test(test_default),          cmocka_unit_test(test_options),
+      cmocka_unit_test(test_shares),           cmocka_unit_test(test_rounding_changes_numbers),
+      cmocka_unit_test(test_end_of_data),      cmocka_unit_test(test_resume),
       cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
