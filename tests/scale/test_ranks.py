@@ -3,7 +3,6 @@
 """test_ranks.py DEVICE STEPS KILLS: a training of 1, 2 and 4 ranks gives the losses, checkpoints and model of one rank
 with four batches an update, bit for bit; and so does one of 4 ranks of which one is killed KILLS times, at any moment,
 and which goes on with another number of ranks each time."""
-import json
 import os
 import pathlib
 import random
@@ -14,17 +13,9 @@ import sys
 import tempfile
 import time
 
-TESSERA = os.environ["TESSERA"]
+from trainings import BATCHES, ENVIRONMENT, PATIENCE, RECIPE, SEED, TESSERA, compare, pids_of, train_alone
+
 DEVICE, STEPS, KILLS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-SEED = int(os.environ.get("RANKS_SEED", time.time()))
-BATCHES = 4
-PATIENCE = 600  # seconds
-ENVIRONMENT = {**os.environ, "TESSERA_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-RECIPE = ["--task", "reverse", "--vocab-size", "40", "--d-model", "64", "--heads", "4", "--d-ff", "128",
-          "--encoder-layers", "2", "--decoder-layers", "2", "--batch-tokens", "400", "--dropout", "0.1",
-          "--average", "0.9", "--max-norm", "1", "--warmup", "20", "--log-every", "1", "--save-every", "10",
-          "--validate-every", "50", "--keep", "3"]
 
 
 def start(n, *words):
@@ -36,38 +27,6 @@ def run(n, *words):
     process = start(n, *words)
     told = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0, f"{n} ranks, {words}: exit code {process.returncode}: {told[-800:]}"
-
-
-def left(folder):
-    """All that a training left, without what the clock says."""
-    rows = []
-    for line in (folder / "train/log.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        rows.append({key: row[key] for key in row if key not in ("seconds", "tokens_per_second")})
-    files = sorted(folder.glob("train/step-*.safetensors")) + [folder / "model.safetensors"]
-    assert len(rows) >= STEPS and len(files) > 1, f"{folder}: {len(rows)} rows, {len(files)} files"
-    return rows, {path.name: path.read_bytes() for path in files}
-
-
-def compare(expected, folder, what):
-    rows, files = left(folder)
-    others = [pair for pair in zip(rows, expected[0]) if pair[0] != pair[1]]
-    assert rows == expected[0], f"{what}: other rows: {others[:1]}"
-    assert files.keys() == expected[1].keys(), f"{what}: other files: {sorted(files)}"
-    for name, content in files.items():
-        assert content == expected[1][name], f"{what}: another {name}"
-
-
-def pids_of(folder):
-    pids = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0] == TESSERA.encode() and os.fsencode(folder) in words:
-            pids.append(int(process.name))
-    return pids
 
 
 def again(folder):
@@ -111,13 +70,10 @@ def main():
     words = [*RECIPE, "--steps", STEPS, "--accumulate", BATCHES, "--device", DEVICE]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        alone = subprocess.run([TESSERA, "train", *map(str, words), "--out", str(folder / "alone")], env=ENVIRONMENT,
-                               capture_output=True, text=True, check=False)
-        if alone.returncode == 4:
-            print(f"skipped: {alone.stderr}")
+        expected, why = train_alone(words, folder / "alone")
+        if why:
+            print(f"skipped: {why}")
             return 77
-        assert alone.returncode == 0, alone.stderr
-        expected = left(folder / "alone")
         for n in (1, 2, 4):
             begin = time.monotonic()
             run(n, *words, "--out", folder / f"ranks-{n}")
