@@ -5,7 +5,8 @@
  *
  * MPI's own waiting keeps a processor busy, and a rank may wait for minutes while another validates. So the ranks meet
  * before each call: they ask for a while whether all are there, and then only now and then. Once all are there, bytes
- * travel as fast as MPI can.
+ * travel as fast as MPI can, unless somebody else needs the processor, such as a thread of this rank that computes: then
+ * it is asked for no more than it takes to keep them moving.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -66,27 +67,41 @@ static double seconds(void)
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Waits until all ranks are here. */
-static int32_t meet(MPI_Comm ranks)
+/* Waits until it has happened. busy_seconds: for so long it is asked for all the time, if nobody else wants the
+ * processor. */
+static int32_t await(MPI_Request *request, double busy_seconds)
 {
-  static const double busy_seconds = 0.002;
   static const struct timespec nap = {.tv_nsec = 100000};
+  static const double quick = 20e-6; /* of a yield after which nobody else has run */
   const double begin = seconds();
-  MPI_Request request;
-  MPI_TRY(MPI_Ibarrier, ranks, &request);
+  double now = begin;
+  int is_wanted = 0; /* the processor, by somebody else */
   for (;;) {
     int is_done = 0;
-    MPI_TRY(MPI_Test, &request, &is_done, MPI_STATUS_IGNORE);
+    MPI_TRY(MPI_Test, request, &is_done, MPI_STATUS_IGNORE);
     if (is_done) {
       return TSR_OK;
     }
-    if (seconds() - begin < busy_seconds) {
-      sched_yield(); /* the rank that is waited for may need this processor */
-    } else {
+    if (is_wanted || now - begin >= busy_seconds) {
       nanosleep(&nap, NULL);
+      is_wanted = 0;
     }
+    const double before = seconds();
+    sched_yield(); /* the rank that is waited for may need this processor */
+    now = seconds();
+    is_wanted = now - before > quick;
   }
 }
+
+/* Waits until all ranks are here. */
+static int32_t meet(MPI_Comm ranks)
+{
+  MPI_Request request;
+  MPI_TRY(MPI_Ibarrier, ranks, &request);
+  return await(&request, 0.002);
+}
+
+static const double always = 1e9; /* seconds */
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
@@ -262,9 +277,10 @@ static int32_t mpi_exchange(void *context, const void *send, const int64_t *send
   }
   lay_out(self, send_sizes, sent, sent + self->size);
   lay_out(self, receive_sizes, received, received + self->size);
-  MPI_TRY(MPI_Alltoallv, send, sent, sent + self->size, MPI_BYTE, receive, received, received + self->size, MPI_BYTE,
-          self->ranks);
-  return TSR_OK;
+  MPI_Request request;
+  MPI_TRY(MPI_Ialltoallv, send, sent, sent + self->size, MPI_BYTE, receive, received, received + self->size, MPI_BYTE,
+          self->ranks, &request);
+  return await(&request, always);
 }
 
 static int32_t mpi_gather(void *context, const void *mine, void *all, const int64_t *sizes)
@@ -277,8 +293,10 @@ static int32_t mpi_gather(void *context, const void *mine, void *all, const int6
   }
   lay_out(self, sizes, counts, counts + self->size);
   MPI_TRY(MPI_Comm_rank, self->ranks, &rank);
-  MPI_TRY(MPI_Allgatherv, mine, counts[rank], MPI_BYTE, all, counts, counts + self->size, MPI_BYTE, self->ranks);
-  return TSR_OK;
+  MPI_Request request;
+  MPI_TRY(MPI_Iallgatherv, mine, counts[rank], MPI_BYTE, all, counts, counts + self->size, MPI_BYTE, self->ranks,
+          &request);
+  return await(&request, always);
 }
 
 static int32_t mpi_broadcast(void *context, void *data, int64_t bytes, int32_t root)
