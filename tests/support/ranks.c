@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
-enum { MOST = 16 };
+enum { MOST = 16, PATIENCE = 30 /* seconds that a rank waits for the others */ };
 
 /* What a rank shows to the others during a call. */
 typedef struct shown {
@@ -38,9 +39,28 @@ typedef struct rank {
   rank_result result;
 } rank;
 
-/* Returns when all ranks are here, or one has ended. */
+static int64_t n_exchanges;
+static pthread_mutex_t exchanges_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t count_exchanges(int64_t more)
+{
+  pthread_mutex_lock(&exchanges_lock);
+  const int64_t n = n_exchanges += more;
+  pthread_mutex_unlock(&exchanges_lock);
+  return n;
+}
+
+int64_t ranks_exchanges(void)
+{
+  return count_exchanges(0);
+}
+
+/* Returns when all ranks are here, or one has ended, or does not come. */
 static int32_t meet(hall *h)
 {
+  struct timespec end;
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_sec += PATIENCE;
   pthread_mutex_lock(&h->lock);
   const int64_t meeting = h->meeting;
   if (++h->waiting == h->size) {
@@ -49,7 +69,7 @@ static int32_t meet(hall *h)
     pthread_cond_broadcast(&h->changed);
   }
   while (h->meeting == meeting && !h->has_ended) {
-    pthread_cond_wait(&h->changed, &h->lock);
+    h->has_ended |= pthread_cond_timedwait(&h->changed, &h->lock, &end) != 0;
   }
   const int32_t status = h->meeting == meeting ? TSR_ERR_PLUGIN : TSR_OK;
   pthread_mutex_unlock(&h->lock);
@@ -87,6 +107,7 @@ static int32_t threads_exchange(void *context, const void *send, const int64_t *
   hall *h = self->hall;
   int32_t status = TSR_OK;
   char *to = receive;
+  (void)count_exchanges(1);
   h->of[self->index] = (shown){send, send_sizes};
   if (meet(h) != TSR_OK) {
     return TSR_ERR_PLUGIN;

@@ -15,6 +15,9 @@ typedef struct rank_result {
   char message[1024]; /* of an error */
 } rank_result;
 
+/* How often ranks have begun to exchange parts of arrays, so far. Any thread. */
+int64_t ranks_exchanges(void);
+
 /* Runs the function as each of `size` ranks, at once; fills results [size]. A transport that cannot be joined fails the
  * test. */
 void run_ranks(int32_t size, rank_fn run, void *context, rank_result *results);

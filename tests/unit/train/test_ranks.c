@@ -2,6 +2,7 @@
  *
  * Trainings of several ranks, which are threads here: the files that they leave are those of one rank, but for times.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,12 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/file.h"
+#include "tessera/ops.h"
 #include "tessera/training_run.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary.h"
@@ -36,6 +39,7 @@ typedef struct plan {
   int32_t other_seed; /* rank that has another one; 0: none */
   double rate;        /* 0: 0.01 */
   int64_t bucket;     /* as the run's option has it */
+  int32_t is_watched; /* 1: by the device */
   tsr_training_run_result result[MOST_RANKS];
 } plan;
 
@@ -128,6 +132,79 @@ static tsr_status train_on(const plan *p, tsr_comm *comm, tsr_model *model, tsr_
   return tsr_training_run(model, device, NULL, &options, (tsr_training_run_result *)&p->result[rank]);
 }
 
+/* ---- a device that looks whether gradients travel meanwhile ------------------------------------------------------ */
+
+/* The reference, for two ranks and two buckets: it computes the second part of a batch when both ranks have begun to
+ * exchange what the first part left. */
+static struct {
+  tsr_backend table;
+  const tsr_backend *reference;
+  pthread_mutex_t lock;                /* guards the next two */
+  tsr_backend_executable *second[256]; /* parts that compute gradients, without the loss */
+  int n_second;
+  int64_t begin;   /* exchanges before the training */
+  int32_t in_vain; /* parts that waited in vain */
+} watched = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local int64_t n_batches; /* of this thread, which is a rank */
+
+static int32_t watched_compile(tsr_backend_device *device, const tsr_compile_args *args,
+                               tsr_backend_executable **executable)
+{
+  int has_loss = 0, has_gradients = 0;
+  for (int32_t i = 0; i < args->program->n_lines; i++) {
+    has_loss |= tsr_line_at(args->program, i)->op == TSR_OP_CROSS_ENTROPY;
+    has_gradients |= tsr_line_at(args->program, i)->op == TSR_OP_LAYERNORM_GRADIENT;
+  }
+  const int32_t status = watched.reference->compile(device, args, executable);
+  pthread_mutex_lock(&watched.lock);
+  if (status == TSR_OK && has_gradients && !has_loss && watched.n_second < 256) {
+    watched.second[watched.n_second++] = *executable;
+  }
+  pthread_mutex_unlock(&watched.lock);
+  return status;
+}
+
+static void watched_destroy(tsr_backend_executable *executable)
+{
+  pthread_mutex_lock(&watched.lock);
+  for (int i = 0; i < watched.n_second; i++) {
+    watched.second[i] = watched.second[i] == executable ? NULL : watched.second[i];
+  }
+  pthread_mutex_unlock(&watched.lock);
+  watched.reference->executable_destroy(executable);
+}
+
+static int32_t watched_run(tsr_backend_executable *executable)
+{
+  enum { PATIENCE = 300 /* naps of 10 ms */ };
+  static const struct timespec nap = {.tv_nsec = 10000000};
+  int is_second = 0, naps = 0;
+  pthread_mutex_lock(&watched.lock);
+  for (int i = 0; i < watched.n_second; i++) {
+    is_second |= watched.second[i] == executable;
+  }
+  pthread_mutex_unlock(&watched.lock);
+  const int64_t wanted = watched.begin + 4 * n_batches + 2;
+  for (; is_second && ranks_exchanges() < wanted && naps < PATIENCE; naps++) {
+    nanosleep(&nap, NULL);
+  }
+  n_batches += is_second;
+  pthread_mutex_lock(&watched.lock);
+  watched.in_vain += naps == PATIENCE;
+  pthread_mutex_unlock(&watched.lock);
+  return watched.reference->run(executable);
+}
+
+static const tsr_backend *watched_query(uint32_t major, const tsr_host *host)
+{
+  (void)host;
+  (void)major;
+  return &watched.table;
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+
 /* rank_fn */
 static tsr_status train(tsr_comm *comm, void *context)
 {
@@ -136,7 +213,7 @@ static tsr_status train(tsr_comm *comm, void *context)
   tsr_model *model = NULL;
   tsr_status status = tsr_runtime_create(&(tsr_runtime_options){TSR_SIZED(tsr_runtime_options), .path = ""}, &runtime);
   if (status == TSR_OK) {
-    status = tsr_runtime_register(runtime, tessera_backend_query);
+    status = tsr_runtime_register(runtime, ((const plan *)context)->is_watched ? watched_query : tessera_backend_query);
   }
   if (status == TSR_OK) {
     status = tsr_device_open(runtime, "reference", &device);
@@ -281,6 +358,29 @@ static void test_buckets(void **state)
     p.bucket = sizes[i];
     compare(2, &p);
   }
+}
+
+/* A bucket travels while the next one is computed. */
+static void test_overlap(void **state)
+{
+  (void)state;
+  plan p = usual;
+  char *folder = make_temporary_folder();
+  p.accumulate = 2;
+  p.steps = 3;
+  p.bucket = 800;
+  p.folder = folder;
+  p.is_watched = 1;
+  watched.reference = tessera_backend_query(TSR_ABI_MAJOR, NULL);
+  watched.table = *watched.reference;
+  watched.table.compile = watched_compile;
+  watched.table.run = watched_run;
+  watched.table.executable_destroy = watched_destroy;
+  watched.begin = ranks_exchanges();
+  run_plan(2, &p);
+  assert_int_equal(watched.in_vain, 0);
+  assert_int_equal(ranks_exchanges() - watched.begin, 2 * 2 * p.steps); /* buckets are two */
+  remove_training(folder);
 }
 
 /* Where nothing is said, an update has a batch of each rank. */
@@ -436,6 +536,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_numbers_of_ranks), cmocka_unit_test(test_buckets),
+      cmocka_unit_test(test_overlap),
+
       cmocka_unit_test(test_default),          cmocka_unit_test(test_options),
       cmocka_unit_test(test_shares),           cmocka_unit_test(test_rounding_changes_numbers),
       cmocka_unit_test(test_end_of_data),      cmocka_unit_test(test_resume),
