@@ -221,6 +221,9 @@ train 2 --out "$work/until" $small --criterion loss --until 20
 stderr_has 'compared by their loss'
 run 2 train $toy --until 99 --out "$work/share"
 stderr_has 'expected at most 1'
+run 2 train $toy --device cpu,cpu:0 --steps 2 --out "$work/devices"
+stderr_has "'cpu,cpu:0' names 2 devices, and one process trains on one of them: start a rank for each, \`mpirun -n 2"
+check 'devices: a folder was made' test ! -e "$work/devices"
 run 2 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --batch-tokens 600 --epochs 1 \
   --accumulate 1000 --out "$work/short"
 stderr_has 'before the first update'

@@ -117,14 +117,19 @@ static int spread(const tsr_comm *comm, tsr_runtime *runtime, tsr_device **devic
   return tsr_cli_device(runtime, name, device);
 }
 
-/* Writes the name of number `index`, counted round, of a list with commas. */
-static void pick(const char *names, int32_t index, char *name, size_t size)
+static int32_t count_names(const char *names)
 {
   int32_t n = 1;
   for (const char *at = names; (at = strchr(at, ',')); at++) {
     n++;
   }
-  for (index %= n; index > 0; index--) {
+  return n;
+}
+
+/* Writes the name of number `index`, counted round, of a list with commas. */
+static void pick(const char *names, int32_t index, char *name, size_t size)
+{
+  for (index %= count_names(names); index > 0; index--) {
     names = strchr(names, ',') + 1;
   }
   snprintf(name, size, "%.*s", (int)strcspn(names, ","), names);
@@ -136,6 +141,13 @@ int ranks_device(const tsr_comm *comm, tsr_runtime *runtime, const char *names, 
   if (!said || !said[0] || strcmp(said, "auto") == 0) {
     int code = tsr_cli_device(runtime, NULL, device);
     return code == TSR_EXIT_OK && tsr_comm_local_size(comm) > 1 ? spread(comm, runtime, device) : code;
+  }
+  const int32_t n = count_names(said);
+  if (n > 1 && tsr_comm_size(comm) == 1) {
+    return tsr_cli_usage("train",
+                         "'%s' names %d devices, and one process trains on one of them: start a rank for each, `mpirun "
+                         "-n %d tessera train ...`, or name one device",
+                         said, (int)n, (int)n);
   }
   char name[256];
   pick(said, tsr_comm_local_rank(comm), name, sizeof name);
