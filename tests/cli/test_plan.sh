@@ -125,6 +125,15 @@ near "$(json machines.0.efficiency "$work/plan.json")" 1 'the efficiency of one 
 check 'json: not 500 updates' awk "BEGIN { exit !($(json machines.1.updates "$work/plan.json") == 500) }"
 # 4 bytes at a megabyte a second; a message of each of two exchanges, and two of the ranks' losses
 near "$(json machines.1.network_us "$work/plan.json")" "4 * $(json parameters "$work/plan.json") + 4e5" 'the network'
+# What travels this long goes on from the first bucket, somewhere in the backward pass, to the end of the batch.
+part() { json "machines.1.$1_us" "$work/plan.json"; }
+check 'json: too much is hidden, or too little' \
+  awk "BEGIN { exit !($(part hidden) > 0.2 * $(part compute) && $(part hidden) < 0.8 * $(part compute)) }"
+near "$(part update)" "$(part compute) + $(part transfer) + $(part host) + $(part network) + $(part optimizer) - \
+$(part hidden)" 'the sum of its parts'
+run 0 plan "$model" --device-json "$work/device.json" --tokens 18000 --gradient-precision bf16 --json
+check 'json: one rank rounds its gradients in no time' awk "BEGIN { exit !($(json machines.0.host_us "$out") > 0 &&
+  $(json machines.0.transfer_us "$out") > 0 && $(json machines.0.network_us "$out") == 0) }"
 run 0 plan "$model" --device-json "$work/device.json" --tokens 1e12 --machines 1,1000 --devices-per-machine 8 \
   --gradient-precision bf16 --shard-optimizer --accumulate 16000 --price 30
 stdout_has '1e+12 tokens in batches of 2 x 9, '

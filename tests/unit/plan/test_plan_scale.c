@@ -37,9 +37,11 @@ static const plan_training training = {.parameters = 1e6,
                                        .accumulate = 1,
                                        .alone_seconds = 0.108,
                                        .first_seconds = 0.1,
+                                       .share_seconds = 0.1,
                                        .more_seconds = 0.101,
                                        .last_seconds = 0.111,
-                                       .temporary_bytes = 5e6};
+                                       .temporary_bytes = 5e6,
+                                       .share_bytes = 5e6};
 
 static plan_cluster cluster_of(double machines, double ranks)
 {
@@ -161,7 +163,7 @@ static void test_one_machine(void **state)
   CLOSE(b.update.host, (36e6 + 24e6) / 1e10);
   CLOSE(b.update.all, 0.1 + 0.01 + 0.0024 + 0.006);
   CLOSE(b.bill.efficiency, (0.1 + 0.111) / (2 * 0.1184));
-  CLOSE(b.host_bytes, 4e6 / 2 + 3 * 4e6);
+  CLOSE(b.host_bytes, 4e6 + 4e6 / 2 + 3 * 4e6);
 
   /* As bf16: packing 8, a message 12, unpacking 10, adding 12; packing half of them, a message, unpacking. */
   plan_training half = t;
@@ -215,7 +217,7 @@ static void test_network(void **state)
 
   /* With nothing to wait for, and without an update that each repeats, nothing is lost. */
   c.network_latency = 0;
-  t.first_seconds = t.more_seconds = t.last_seconds = 0.1;
+  t.first_seconds = t.share_seconds = t.more_seconds = t.last_seconds = 0.1;
   CLOSE(plan_train(&c, &t).bill.efficiency, 1.0);
 }
 
@@ -260,6 +262,66 @@ static void test_shared_moments(void **state)
   CLOSE(b.device_bytes, 4e6 + 4e6 + 8e6 / 4 + 5e6);
 }
 
+/* Four buckets, of which the last one is whole when the batch has ended, and half of the gradients. */
+static const plan_bucket buckets[] = {{0.125, 0.5}, {0.125, 0.6}, {0.25, 0.7}, {0.5, 1.0}};
+
+static void test_hidden(void **state)
+{
+  (void)state;
+  plan_cluster c = fast_host(cluster_of(4, 1));
+  c.network_latency = 0;
+  plan_training t = accumulated(4);
+  t.buckets = buckets;
+  t.n_buckets = 4;
+  /* Gradients and sums travel for 6 ms: what comes before the last bucket has ended by then. */
+  plan_training_bill b = plan_train(&c, &t);
+  CLOSE(b.update.travel, 0.006);
+  CLOSE(b.update.hidden, 0.003);
+  CLOSE(b.update.all, 0.1 + 0.01 + 0.003);
+
+  /* For 120 ms: the first bucket begins after 50 ms, and from then on the network is never idle. */
+  c.network_bandwidth = 1e9 / 20;
+  b = plan_train(&c, &t);
+  CLOSE(b.update.travel, 0.120);
+  CLOSE(b.update.hidden, 0.05);
+
+  /* For 40 ms: 5 each after 55 and 65 ms, 10 until 80; 20 behind the batch. */
+  c.network_bandwidth = 3e9 / 20;
+  CLOSE(plan_train(&c, &t).update.hidden, 0.02);
+
+  /* Three rounds: the sums travel in the last one alone. */
+  t.accumulate = 12;
+  CLOSE(plan_train(&c, &t).update.travel, 4 * 0.02);
+  CLOSE(plan_train(&c, &t).update.hidden, 2 * 0.01 + 0.02);
+
+  /* A card leaves the host free to add, the host's own processor does not. */
+  c = cluster_of(1, 2);
+  t.accumulate = 2;
+  CLOSE(plan_train(&c, &t).update.hidden, 0);
+  c.transfer_bandwidth = 1e10;
+  CLOSE(plan_train(&c, &t).update.hidden, 0.5 * 60e6 / 1e10);
+}
+
+/* One rank that rounds its gradients does what ranks do, but for the messages. */
+static void test_rounded_alone(void **state)
+{
+  (void)state;
+  plan_training t = accumulated(3);
+  t.gradient_bytes = 2;
+  t.rounds_alone = 1;
+  t.buckets = buckets;
+  t.n_buckets = 4;
+  const plan_training_bill b = plan_train(&one, &t);
+  CLOSE(b.update.compute, 0.3);
+  CLOSE(b.update.take, 4 * 12e6 / 1e10);
+  CLOSE(b.update.host, (3 * (8e6 + 10e6 + 12e6) + 8e6 + 10e6) / 1e10);
+  CLOSE(b.update.travel + b.update.hidden, 0);
+  CLOSE(b.update.all, 0.3 + 0.01 + b.update.take + b.update.host);
+  CLOSE(b.bill.efficiency, 0.312 / b.update.all);
+  CLOSE(b.device_bytes, 16e6 + 5e6);
+  CLOSE(b.host_bytes, 2 * 4e6 + 3 * 4e6);
+}
+
 /* A thousand machines of eight cards, a model of a billion parameters, 10^12 tokens. */
 static void test_large(void **state)
 {
@@ -288,6 +350,7 @@ int main(void)
       cmocka_unit_test(test_shards),      cmocka_unit_test(test_many_sentences), cmocka_unit_test(test_one_rank),
       cmocka_unit_test(test_one_machine), cmocka_unit_test(test_network),        cmocka_unit_test(test_rounds),
       cmocka_unit_test(test_bus),         cmocka_unit_test(test_shared_moments), cmocka_unit_test(test_large),
+      cmocka_unit_test(test_hidden),      cmocka_unit_test(test_rounded_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

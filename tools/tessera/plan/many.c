@@ -3,15 +3,22 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tessera/inspect.h"
+#include "tessera/ops.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/plan/scale.h"
 
-enum { SHARD_SENTENCES = 10000 /* as translate-corpus cuts a corpus */ };
+enum {
+  SHARD_SENTENCES = 10000, /* as translate-corpus cuts a corpus */
+  MOST_BUCKETS = 8,        /* as tsr_training_run divides gradients */
+  LEAST_BUCKET = 1 << 16,
+  LARGEST_BUCKET = 1 << 22
+};
 
 static const double giga = 1e9, micro = 1e-6, hour = 3600, million = 1e6;
 
@@ -115,10 +122,10 @@ static int price_translation(const plan_many *m, translation *t)
     code = tsr_cli_fail(tsr_model_program_with_states(m->model, m->kinds->weights, m->states, t->kind, size, &step));
   }
   if (code == TSR_EXIT_OK) {
-    code = m->price(m->context, encoder, &t->encoder_seconds, &encoder_arena);
+    code = m->price(m->context, encoder, &t->encoder_seconds, &encoder_arena, NULL);
   }
   if (code == TSR_EXIT_OK) {
-    code = m->price(m->context, step, &t->step_seconds, &step_arena);
+    code = m->price(m->context, step, &t->step_seconds, &step_arena, NULL);
   }
   if (code == TSR_EXIT_OK) {
     t->bytes = held_bytes(encoder, NULL) + held_bytes(step, encoder) + encoder_arena + step_arena;
@@ -186,19 +193,65 @@ static int price_step(const plan_many *m, int32_t kind, plan_training *t, double
   double arena = 0;
   int code = tsr_cli_fail(tsr_training_program(m->model, m->training, kind, &m->kinds->size, &program));
   if (code == TSR_EXIT_OK) {
-    code = m->price(m->context, program, seconds, &arena);
+    code = m->price(m->context, program, seconds, &arena, NULL);
   }
   t->temporary_bytes = fmax(t->temporary_bytes, arena);
   tsr_program_destroy(program);
   return code;
 }
 
-static int price_training(const plan_many *m, plan_training *t)
+/* The buckets of gradients, as core/train makes them. until [lines]: as the pricer has it. */
+static void fill_buckets(const tsr_program *program, const double *until, double parameters, plan_bucket *buckets,
+                         int32_t *n)
+{
+  const tsr_program_desc *desc = tsr_program_describe(program);
+  const double least = fmin(fmax(parameters / MOST_BUCKETS, LEAST_BUCKET), LARGEST_BUCKET);
+  *n = 0;
+  for (int32_t i = 0; i < desc->n_lines; i++) {
+    const tsr_line_desc *line = tsr_line_at(desc, i);
+    if (line->op != TSR_OP_UPDATE) {
+      continue;
+    }
+    if (*n == 0 || buckets[*n - 1].gradients * parameters >= least) {
+      buckets[(*n)++] = (plan_bucket){0};
+    }
+    const double bytes = (double)tsr_storage_at(desc, tsr_tensor_at(desc, line->out[0])->storage)->size;
+    buckets[*n - 1].gradients += bytes / sizeof(float) / parameters;
+    buckets[*n - 1].whole = until[i];
+  }
+}
+
+/* What each rank computes; *buckets is the caller's, after an error too. */
+static int price_share(const plan_many *m, plan_training *t, plan_bucket **buckets)
+{
+  tsr_program *program = NULL;
+  double *until = NULL;
+  *buckets = NULL;
+  int code = tsr_cli_fail(tsr_training_program(m->model, m->training, TSR_STEP_SHARE, &m->kinds->size, &program));
+  if (code == TSR_EXIT_OK) {
+    const size_t n = (size_t)tsr_program_line_count(program) + 1;
+    until = calloc(n, sizeof *until);
+    *buckets = calloc(n, sizeof **buckets);
+    code = until && *buckets ? m->price(m->context, program, &t->share_seconds, &t->share_bytes, until)
+                             : tsr_cli_fail(tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory"));
+  }
+  if (code == TSR_EXIT_OK) {
+    fill_buckets(program, until, t->parameters, *buckets, &t->n_buckets);
+    t->buckets = *buckets;
+  }
+  free(until);
+  tsr_program_destroy(program);
+  return code;
+}
+
+/* *buckets: as in price_share. */
+static int price_training(const plan_many *m, plan_training *t, plan_bucket **buckets)
 {
   const plan_many_options *o = m->options;
   *t = (plan_training){.gradient_bytes = o->rounds_gradients ? 2 : 4,
                        .tokens = o->tokens,
                        .batch_tokens = (double)m->kinds->size.batch * m->kinds->size.target,
+                       .rounds_alone = o->rounds_gradients,
                        .shards_moments = o->shards_moments};
   const struct {
     int32_t kind;
@@ -216,7 +269,8 @@ static int price_training(const plan_many *m, plan_training *t)
     code = tsr_cli_fail(tsr_model_parameter(m->model, i, &info));
     t->parameters += code == TSR_EXIT_OK ? (double)tsr_shape_elements(&info.shape) : 0;
   }
-  return code;
+  *buckets = NULL;
+  return code == TSR_EXIT_OK ? price_share(m, t, buckets) : code;
 }
 
 /* On c's ranks: a batch for each, if nothing else is asked for. */
@@ -231,11 +285,12 @@ static json_t *training_json(const plan_cluster *c, const plan_training *t, cons
   const plan_update *u = &b->update;
   json_t *row = bill_json(c, &b->bill);
   if (row) {
-    json_object_update_new(
-        row, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "accumulate", t->accumulate, "updates",
-                       b->updates, "update_us", u->all / micro, "compute_us", u->compute / micro, "transfer_us",
-                       u->take / micro, "host_us", u->host / micro, "network_us", u->travel / micro, "optimizer_us",
-                       u->apply / micro, "device_bytes", b->device_bytes, "host_bytes", b->host_bytes));
+    json_object_update_new(row,
+                           json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "accumulate",
+                                     t->accumulate, "updates", b->updates, "update_us", u->all / micro, "compute_us",
+                                     u->compute / micro, "transfer_us", u->take / micro, "host_us", u->host / micro,
+                                     "network_us", u->travel / micro, "hidden_us", u->hidden / micro, "optimizer_us",
+                                     u->apply / micro, "device_bytes", b->device_bytes, "host_bytes", b->host_bytes));
   }
   return row;
 }
@@ -258,8 +313,8 @@ static int tell_training_json(const plan_many *m, plan_training *t)
 
 static int tell_training(const plan_many *m, plan_training *t)
 {
-  static const char *const columns[] = {"machines", "ranks",   "batches", "ms",    "compute", "transfer",  "host",
-                                        "network",  "updates", "hours",   "price", "memory",  "efficiency"};
+  static const char *const columns[] = {"machines", "ranks",  "batches", "ms",    "compute", "transfer", "host",
+                                        "network",  "hidden", "updates", "hours", "price",   "memory",   "efficiency"};
   enum { COLUMNS = sizeof columns / sizeof columns[0] };
   const tsr_program_size *size = &m->kinds->size;
   tsr_cli_table table;
@@ -279,6 +334,7 @@ static int tell_training(const plan_many *m, plan_training *t)
     tsr_cli_table_cell(&table, "%.4g", 1e3 * b.update.take);
     tsr_cli_table_cell(&table, "%.4g", 1e3 * b.update.host);
     tsr_cli_table_cell(&table, "%.4g", 1e3 * b.update.travel);
+    tsr_cli_table_cell(&table, "%.4g", 1e3 * b.update.hidden);
     tsr_cli_table_cell(&table, "%.9g", b.updates);
     tsr_cli_table_cell(&table, "%.4g", b.bill.seconds / hour);
     tsr_cli_table_cell(&table, c.price > 0 ? "%.2f" : "-", b.bill.price);
@@ -296,8 +352,13 @@ int plan_many_tell(const plan_many *m)
 {
   if (m->options->tokens > 0) {
     plan_training training;
-    const int code = price_training(m, &training);
-    return code != TSR_EXIT_OK ? code : m->as_json ? tell_training_json(m, &training) : tell_training(m, &training);
+    plan_bucket *buckets;
+    int code = price_training(m, &training, &buckets);
+    if (code == TSR_EXIT_OK) {
+      code = m->as_json ? tell_training_json(m, &training) : tell_training(m, &training);
+    }
+    free(buckets);
+    return code;
   }
   translation t = {.kind = m->kinds->chosen & 1u << TSR_PROGRAM_BEAM ? TSR_PROGRAM_BEAM : TSR_PROGRAM_GREEDY};
   const int code = price_translation(m, &t);

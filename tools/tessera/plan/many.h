@@ -30,8 +30,10 @@ extern const tsr_option_table plan_many_table;
 /* The command line as a whole: exit code. */
 int plan_many_check(const plan_many_options *options);
 
-/* Seconds of a run of a program, and the bytes of its temporaries. Exit code. */
-typedef int (*plan_many_pricer)(const void *context, const tsr_program *program, double *seconds, double *arena);
+/* Seconds of a run of a program, the bytes of its temporaries, and in until [lines], unless it is NULL, the part of the
+ * seconds that is over behind each line. Exit code. */
+typedef int (*plan_many_pricer)(const void *context, const tsr_program *program, double *seconds, double *arena,
+                                double *until);
 
 /* What it is about. */
 typedef struct plan_many {

@@ -247,8 +247,21 @@ static int predict(const session *s, const tsr_program *program, line_cost **lin
   return tsr_cli_fail(status);
 }
 
+/* until [lines]: the part of the program's time that is over behind each. */
+static void fill_until(const line_cost *lines, int32_t n, double *until)
+{
+  double sum = 0;
+  for (int32_t i = 0; i < n; i++) {
+    sum += lines[i].seconds;
+    until[i] = sum;
+  }
+  for (int32_t i = 0; i < n; i++) {
+    until[i] = sum > 0 ? until[i] / sum : 1;
+  }
+}
+
 /* A plan_many_pricer: what was measured, if anything was. */
-static int price(const void *context, const tsr_program *program, double *seconds, double *arena)
+static int price(const void *context, const tsr_program *program, double *seconds, double *arena, double *until)
 {
   line_cost *lines;
   double here;
@@ -257,6 +270,9 @@ static int price(const void *context, const tsr_program *program, double *second
     const line_cost *all = &lines[tsr_program_line_count(program)];
     *seconds = here > 0 ? here : all->seconds;
     *arena = all->arena;
+    if (until) {
+      fill_until(lines, tsr_program_line_count(program), until);
+    }
   }
   free(lines);
   return code;

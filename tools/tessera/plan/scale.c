@@ -46,10 +46,10 @@ static double copied(double bytes)
   return 3 * bytes;
 }
 
-/* Into a buffer of MPI, and out of another. */
-static double sent(double bytes)
+/* Into a buffer of MPI, and out of another; one rank sends nothing. */
+static double sent(const plan_cluster *c, double bytes)
 {
-  return 2 * copied(bytes);
+  return ranks_of(c) > 1 ? 2 * copied(bytes) : 0;
 }
 
 static double packed(double e)
@@ -71,13 +71,13 @@ static double take(const plan_cluster *c, const plan_training *t)
 static double reduce(const plan_cluster *c, const plan_training *t)
 {
   const double e = t->gradient_bytes, add = 3 * F32; /* two are read, and one of them is written */
-  return t->parameters * (packed(e) + sent(e) + unpacked(e) + add) / c->host_bandwidth;
+  return t->parameters * (packed(e) + sent(c, e) + unpacked(e) + add) / c->host_bandwidth;
 }
 
 static double share(const plan_cluster *c, const plan_training *t)
 {
   const double e = t->gradient_bytes;
-  return t->parameters * (packed(e) / ranks_of(c) + sent(e) + unpacked(e)) / c->host_bandwidth;
+  return t->parameters * (packed(e) / ranks_of(c) + sent(c, e) + unpacked(e)) / c->host_bandwidth;
 }
 
 static double travel(const plan_cluster *c, const plan_training *t, double e)
@@ -102,15 +102,25 @@ static double alone(const plan_training *t)
                             : t->first_seconds + (t->accumulate - 2) * t->more_seconds + t->last_seconds;
 }
 
+/* Of a round's exchange, the part that goes on while the batch is computed. */
+static double hidden(const plan_training *t, double batch, double exchange)
+{
+  double end = 0;
+  for (int32_t i = 0; i < t->n_buckets; i++) {
+    end = fmax(end, t->buckets[i].whole * batch) + t->buckets[i].gradients * exchange;
+  }
+  return t->n_buckets > 0 ? batch + exchange - fmax(end, batch) : 0;
+}
+
 static plan_update update_of(const plan_cluster *c, const plan_training *t)
 {
   const double ranks = ranks_of(c), turns = turns_of(c), rounds = ceil(t->accumulate / ranks);
   plan_update u = {0};
-  if (ranks <= 1) {
+  if (ranks <= 1 && !t->rounds_alone) {
     u.apply = t->last_seconds - t->more_seconds;
     u.compute = alone(t) - u.apply;
   } else {
-    u.compute = rounds * turns * t->first_seconds;
+    u.compute = rounds * turns * t->share_seconds;
     u.take = (rounds + 1) * turns * take(c, t);
     u.host = turns * (rounds * reduce(c, t) + share(c, t));
     u.travel = (rounds + 1) * travel(c, t, t->gradient_bytes) + agree(c, rounds);
@@ -118,22 +128,31 @@ static plan_update update_of(const plan_cluster *c, const plan_training *t)
   }
   if (ranks > 1 && t->shards_moments) { /* the parameters are sent, too */
     u.take += turns * take(c, t);
-    u.host += turns * t->parameters * sent(F32) / c->host_bandwidth;
+    u.host += turns * t->parameters * sent(c, F32) / c->host_bandwidth;
     u.travel += travel(c, t, F32);
   }
-  u.all = u.compute + u.take + u.host + u.travel + u.apply;
+  if (ranks > 1) {
+    const int in_host = c->transfer_bandwidth <= 0; /* it computes there, too */
+    const double once = travel(c, t, t->gradient_bytes), batch = turns * t->share_seconds;
+    const double added = once + (in_host ? 0 : turns * reduce(c, t)), told = once + (in_host ? 0 : turns * share(c, t));
+    u.hidden = (rounds - 1) * hidden(t, batch, added) + hidden(t, batch, added + told);
+  }
+  u.all = u.compute + u.take + u.host + u.travel + u.apply - u.hidden;
   return u;
 }
 
 plan_training_bill plan_train(const plan_cluster *cluster, const plan_training *t)
 {
   const double ranks = ranks_of(cluster), piece = fmin(t->parameters, PIECE);
-  const int has_sums = ranks > 1 || t->accumulate > 1;
+  const int has_sums = ranks > 1 || t->accumulate > 1 || t->rounds_alone;
   const double moments = MOMENTS / (t->shards_moments ? ranks : 1.0);
   plan_training_bill b = {.update = update_of(cluster, t)};
   b.updates = ceil(t->tokens / (t->accumulate * t->batch_tokens));
   b.bill = make_bill(cluster, b.updates * b.update.all, b.updates * alone(t));
-  b.device_bytes = t->parameters * F32 * (1 + has_sums + moments) + t->temporary_bytes;
-  b.host_bytes = ranks > 1 ? t->parameters * F32 / ranks + 3 * piece * F32 : 0; /* sums; what comes, goes, is added */
+  b.device_bytes = t->parameters * F32 * (1 + has_sums + moments);
+  b.device_bytes += ranks > 1 || t->rounds_alone ? t->share_bytes : t->temporary_bytes;
+  if (ranks > 1 || t->rounds_alone) { /* all gradients; sums; what comes, goes, is added */
+    b.host_bytes = t->parameters * F32 * (1 + 1 / ranks) + 3 * piece * F32;
+  }
   return b;
 }

@@ -15,8 +15,7 @@
  * Training, as core/train does it. An update has A batches, one for each rank in each of ceil(A / R) rounds. After a
  * round, each rank sends to each other one its part of the n gradients, of e bytes each, and adds up what it gets.
  * After the last round, each sends the sums of its part to all others. Both are direct messages, in pieces of at most
- * 2^22 gradients, and nothing is computed meanwhile. With a latency a of a message and a bandwidth B of a machine's
- * network:
+ * 2^22 gradients. With a latency a of a message and a bandwidth B of a machine's network:
  *
  *     travel  = pieces * (R - 1) * a + r * (R - r) / R * n * e / B      of each of both; 0 on one machine
  *     agree   = (rounds + 1) * ceil(log2 R) * a                         what the ranks tell one another of their losses
@@ -24,6 +23,18 @@
  *     reduce  = n * (6e + 12 + pack + unpack) / bandwidth of the host       messages, adding
  *     share   = n * (6e + pack / R + unpack) / bandwidth of the host        the same of the sums
  *     update  = rounds * (turns * (batch + take + reduce) + travel) + turns * (share + take + Adam) + travel + agree
+ *               - hidden
+ *
+ * Gradients travel in buckets, while the next ones are computed. Bucket i of a round, with a part n_i of the gradients,
+ * is whole after the part w_i of the batch, and is then exchanged behind the one before it. With X, what a round
+ * exchanges in the background:
+ *
+ *     end_i   = max(end_(i-1), w_i * turns * batch) + n_i * X
+ *     hidden  = sum over the rounds of turns * batch + X - end of the last bucket
+ *
+ * X is travel + turns * reduce, and in the last round travel + turns * share, too. Where the device is the host's
+ * processor, what the host does in the background takes that from the device, and X is what travels alone. What `take`
+ * brings to the host is taken to wait for the device, and the device for it.
  *
  * If each rank updates its part of the parameters alone, Adam takes 1 / R of the time, and the parameters are sent as
  * the sums are, in f32: another take, n * 24 / bandwidth of the host, and another travel with e = 4.
@@ -37,7 +48,7 @@
  * in cost.h: a copy moves three times its bytes. A message is copied into a buffer of MPI and out of another; adding
  * reads two numbers and writes where one of them is. In f32 numbers travel as they are; otherwise they are converted
  * before (pack = 4 + 2e) and after (unpack = e + 8). Where the device is the host's processor, `take` is a copy, n * 12
- * / bandwidth of the host.
+ * / bandwidth of the host. One rank that rounds its gradients does all of this, too, but for the messages.
  */
 #ifndef TESSERA_TOOLS_PLAN_SCALE_H
 #define TESSERA_TOOLS_PLAN_SCALE_H
@@ -73,17 +84,27 @@ typedef struct plan_translation {
 
 plan_bill plan_translate(const plan_cluster *cluster, const plan_translation *translation);
 
+typedef struct plan_bucket {
+  double gradients; /* part of all, 0 to 1 */
+  double whole;     /* part of a batch's time after which they are there, 0 to 1 */
+} plan_bucket;
+
 typedef struct plan_training {
-  double parameters;      /* n */
-  double gradient_bytes;  /* e: 4, or 2 where gradients are rounded on their way */
-  double tokens;          /* of all batches together, of the target */
-  double batch_tokens;    /* of one batch */
-  double accumulate;      /* A */
-  double alone_seconds;   /* a batch and its update, in one program */
-  double first_seconds;   /* a batch whose gradients become the sums */
-  double more_seconds;    /* one whose gradients are added to the sums */
-  double last_seconds;    /* one whose gradients are added, and the update */
-  double temporary_bytes; /* of the largest of these programs */
+  double parameters;          /* n */
+  double gradient_bytes;      /* e: 4, or 2 where gradients are rounded on their way */
+  double tokens;              /* of all batches together, of the target */
+  double batch_tokens;        /* of one batch */
+  double accumulate;          /* A */
+  const plan_bucket *buckets; /* [n_buckets], in the order in which they become whole */
+  int32_t n_buckets;          /* 0: nothing is exchanged before a batch has ended */
+  int32_t rounds_alone;       /* 1: the gradients of one rank pass the host, too, where they are rounded */
+  double alone_seconds;       /* a batch and its update, in one program */
+  double first_seconds;       /* a batch whose gradients become the sums */
+  double share_seconds;       /* a batch whose gradients leave the device */
+  double more_seconds;        /* one whose gradients are added to the sums */
+  double last_seconds;        /* one whose gradients are added, and the update */
+  double temporary_bytes;     /* of the largest of these programs, but for that of share_seconds */
+  double share_bytes;         /* of that */
   int32_t shards_moments; /* 1: each rank updates its part of the parameters, and keeps Adam's moments of that alone */
 } plan_training;
 
@@ -93,7 +114,8 @@ typedef struct plan_update {
   double take;
   double host; /* packing and adding: reduce and share */
   double travel;
-  double apply; /* the update of the parameters */
+  double apply;  /* the update of the parameters */
+  double hidden; /* of take, host and travel: what the batches' own time covers */
   double all;
 } plan_update;
 
