@@ -39,8 +39,8 @@ int64_t tsr_ordered_sum_first(const tsr_ordered_sum *sum, int32_t piece);
 int64_t tsr_ordered_sum_count(const tsr_ordered_sum *sum, int32_t piece);
 
 /* A round of one piece, whose elements are `values`: adds those of the ranks 0 .. n_arrays - 1 in their order; the
- * other ranks have nothing to add, and their values are not read. is_first: nothing was added before. All ranks call it,
- * piece after piece. Errors: the transport's. */
+ * other ranks have nothing to add, and their values are not read. is_first: nothing was added before. All ranks call
+ * it, piece after piece. Errors: the transport's. */
 tsr_status tsr_ordered_sum_add(tsr_ordered_sum *sum, int32_t piece, const float *values, int32_t n_arrays,
                                int32_t is_first) TSR_MUST_CHECK;
 

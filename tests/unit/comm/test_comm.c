@@ -2,6 +2,7 @@
  *
  * Sums over ranks, bit for bit those of one process that adds from the left; and transports that are refused.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -132,6 +134,55 @@ static void test_ordered(void **state)
         }
       }
     }
+  }
+}
+
+/* Whether rank 0 has given its bucket. */
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int has_given;
+} giving = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* rank_fn: rank 1 gives its bucket after rank 0 has done so, and nothing else in between. */
+static tsr_status give_later(tsr_comm *comm, void *context)
+{
+  const int64_t end = 2;
+  tsr_sum_stream stream;
+  struct timespec late;
+  (void)context;
+  clock_gettime(CLOCK_REALTIME, &late);
+  late.tv_sec += 10;
+  tsr_status status = tsr_sum_stream_open(&stream, comm, TSR_F32, &end, 1, 0);
+  tsr_sum_stream_begin(&stream, 2, 1, 1);
+  pthread_mutex_lock(&giving.lock);
+  for (int is_late = 0; tsr_comm_rank(comm) == 1 && !giving.has_given && status == TSR_OK;) {
+    status = is_late ? tsr_fail(TSR_ERR_INTERNAL, "rank 0 waits for what it gave") : TSR_OK;
+    is_late = status == TSR_OK && pthread_cond_timedwait(&giving.changed, &giving.lock, &late) != 0;
+  }
+  pthread_mutex_unlock(&giving.lock);
+  if (status == TSR_OK) {
+    status = tsr_sum_stream_give(&stream);
+  }
+  pthread_mutex_lock(&giving.lock);
+  giving.has_given = 1;
+  pthread_cond_broadcast(&giving.changed);
+  pthread_mutex_unlock(&giving.lock);
+  if (status == TSR_OK) {
+    status = tsr_sum_stream_await(&stream, 0);
+  }
+  tsr_sum_stream_finish(&stream);
+  return status;
+}
+
+static void test_giving(void **state)
+{
+  (void)state;
+  rank_result results[2];
+  run_ranks(2, give_later, NULL, results);
+  for (int32_t rank = 0; rank < 2; rank++) {
+    assert_string_equal(results[rank].message, "");
+    assert_int_equal(results[rank].status, TSR_OK);
   }
 }
 
@@ -390,9 +441,9 @@ static void test_open(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ordered), cmocka_unit_test(test_order_matters), cmocka_unit_test(test_alone),
-      cmocka_unit_test(test_calls),   cmocka_unit_test(test_errors),        cmocka_unit_test(test_transports),
-      cmocka_unit_test(test_open),
+      cmocka_unit_test(test_ordered),    cmocka_unit_test(test_giving), cmocka_unit_test(test_order_matters),
+      cmocka_unit_test(test_alone),      cmocka_unit_test(test_calls),  cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_transports), cmocka_unit_test(test_open),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
