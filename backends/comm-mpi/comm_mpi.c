@@ -5,8 +5,8 @@
  *
  * MPI's own waiting keeps a processor busy, and a rank may wait for minutes while another validates. So the ranks meet
  * before each call: they ask for a while whether all are there, and then only now and then. Once all are there, bytes
- * travel as fast as MPI can, unless somebody else needs the processor, such as a thread of this rank that computes: then
- * it is asked for no more than it takes to keep them moving.
+ * travel as fast as MPI can, unless somebody else needs the processor, such as a thread of this rank that computes:
+ * then it is asked for no more than it takes to keep them moving.
  */
 #include <dlfcn.h>
 #include <mpi.h>
