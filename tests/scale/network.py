@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""network.py [--delay MS] [--loss PART] [--rate MB] N COMMAND...: the command as N ranks under Open MPI's mpirun, each
+"""network.py [OPTION]... N COMMAND...: the command as N ranks under Open MPI's mpirun, each
 on a machine of its own: a namespace with a name and a network device, between which packets travel by a relay that
 delays and loses them. Where the system does not let anybody make such namespaces, exit code 77 and the reason.
 
 The devices are TUN devices, for what is needed is no more than what a container has: the kernel's own netem is often
 not there."""
 import argparse
-import collections
 import contextlib
 import ctypes
 import fcntl
+import heapq
 import os
 import random
 import select
@@ -26,7 +26,7 @@ import time
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWUTS, CLONE_NEWNET = 0x04000000, 0x40000000
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
-MTU = 9000
+MTU = 9000  # bytes of a packet
 
 
 class Unavailable(Exception):
@@ -55,14 +55,14 @@ def relay(holders, delay, loss, rate, ready):
     in bytes a second."""
     tuns = {socket.inet_aton(address(i)): open_tun(holder) for i, holder in enumerate(holders)}
     os.write(ready, b"r")
-    chance, under_way = random.Random(1), collections.deque()
+    chance, under_way, count = random.Random(1), [], 0
     poll, free = select.poll(), dict.fromkeys(tuns.values(), 0.0)
     for tun in tuns.values():
         poll.register(tun, select.POLLIN)
     while True:
         now = time.monotonic()
         while under_way and under_way[0][0] <= now:
-            _, to, packet = under_way.popleft()
+            _, _, to, packet = heapq.heappop(under_way)
             with contextlib.suppress(OSError):  # a full device loses packets, as a full router does
                 os.write(to, packet)
         wait = max(0.0, under_way[0][0] - now) * 1000 if under_way else None
@@ -72,9 +72,8 @@ def relay(holders, delay, loss, rate, ready):
                 to = tuns.get(packet[16:20]) if packet[0] >> 4 == 4 else None
                 if to is not None and chance.random() >= loss:
                     free[tun] = max(time.monotonic(), free[tun]) + len(packet) / rate
-                    under_way.append((free[tun] + delay, to, packet))
-        if rate != float("inf"):
-            under_way = collections.deque(sorted(under_way, key=lambda entry: entry[0]))
+                    heapq.heappush(under_way, (free[tun] + delay, count, to, packet))
+                    count += 1
 
 
 # ---- the machines ----------------------------------------------------------------------------------------------------
@@ -105,8 +104,8 @@ def within(holder, *words):
     return ["nsenter", "-t", str(holder), "-n", "-u", *words]
 
 
-def set_up(holder, i):
-    for words in (["addr", "add", f"{address(i)}/24", "dev", "tun0"], ["link", "set", "dev", "tun0", "mtu", str(MTU)],
+def set_up(holder, i, mtu):
+    for words in (["addr", "add", f"{address(i)}/24", "dev", "tun0"], ["link", "set", "dev", "tun0", "mtu", str(mtu)],
                   ["link", "set", "dev", "tun0", "up"], ["link", "set", "dev", "lo", "up"]):
         done = subprocess.run(within(holder, "ip", *words), stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
@@ -133,7 +132,7 @@ def start_relay(holders, delay, loss, rate):
 
 
 @contextlib.contextmanager
-def machines(n, delay=0.0, loss=0.0, rate=float("inf")):
+def machines(n, delay=0.0, loss=0.0, rate=float("inf"), mtu=MTU):
     """A function that makes the command line of ranks on n machines. Errors: Unavailable."""
     for program in ("mpirun", "ip", "nsenter"):
         if not shutil.which(program):
@@ -147,7 +146,7 @@ def machines(n, delay=0.0, loss=0.0, rate=float("inf")):
         holders = pids[:n]
         pids.append(start_relay(holders, delay, loss, rate))
         for i, holder in enumerate(holders):
-            set_up(holder, i)
+            set_up(holder, i, mtu)
         with tempfile.TemporaryDirectory() as folder:
             yield lambda *words: mpirun(folder, holders, words)
     finally:
@@ -177,13 +176,14 @@ def main():
     parser.add_argument("--delay", type=float, default=0.0, help="of a packet, in milliseconds")
     parser.add_argument("--loss", type=float, default=0.0, help="part of the packets that is lost, 0 to 1")
     parser.add_argument("--rate", type=float, help="megabytes a second that a machine sends")
+    parser.add_argument("--mtu", type=int, default=MTU, help="bytes of a packet, at most")
     parser.add_argument("n", type=int)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     rate = options.rate * 1e6 if options.rate else float("inf")
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     try:
-        with machines(options.n, options.delay / 1000, options.loss, rate) as command:
+        with machines(options.n, options.delay / 1000, options.loss, rate, options.mtu) as command:
             return subprocess.run(command(*options.command), env=environment, check=False).returncode
     except Unavailable as error:
         print(f"skipped: {error}", file=sys.stderr)
