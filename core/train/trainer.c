@@ -329,6 +329,10 @@ static tsr_status measure(tsr_trainer *t, const tsr_program *program, int64_t pi
     t->temporary_bytes = statistics.temporary_bytes;
   }
   *bytes = statistics.planned_bytes;
+  if (t->buckets.n > 1) { /* fewer lines of a program with cuts are computed as one */
+    TSR_TRY(tsr_program_measure(program, t->alignment, &statistics));
+    *bytes = statistics.planned_bytes > *bytes ? statistics.planned_bytes : *bytes;
+  }
   return TSR_OK;
 }
 
