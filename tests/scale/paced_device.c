@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A backend `paced`: what the backend in the file TESSERA_PACED_OVER computes, on a device that takes TESSERA_PACED_US
- * microseconds for each line, in which the host's processors are free. So it shows what the host does meanwhile, as on a
- * card, where there is none.
+ * microseconds for each line, in which the host's processors are free. So it shows what the host does meanwhile, as on
+ * a card, where there is none.
  */
 #include <dlfcn.h>
 #include <pthread.h>
