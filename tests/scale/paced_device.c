@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A backend `paced`: what the backend in the file TESSERA_PACED_OVER computes, on a device that takes TESSERA_PACED_US
- * microseconds for each line, in which the host's processors are free. So it shows what the host does meanwhile, as on
- * a card, where there is none.
+ * A backend `paced`: what the backend in the file PACED_OVER computes, on a device that takes PACED_US microseconds for
+ * each line, in which the host's processors are free. So it shows what the host does meanwhile, as on a card, where
+ * there is none.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -100,7 +100,7 @@ static int32_t wait_for(tsr_backend_executable *executable)
 
 const tsr_backend *TSR_BACKEND_QUERY(uint32_t host_abi_major, const tsr_host *host)
 {
-  const char *file = getenv("TESSERA_PACED_OVER"), *microseconds = getenv("TESSERA_PACED_US");
+  const char *file = getenv("PACED_OVER"), *microseconds = getenv("PACED_US");
   void *library = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
   void *address = library ? dlsym(library, "tessera_backend_query") : NULL;
   tsr_backend_query_fn query;
