@@ -59,8 +59,13 @@ void close_setup(setup *s)
 
 int is_precise(const setup *s, tsr_dtype weights)
 {
-  int32_t type = tsr_device_get_properties(s->device)->type;
-  return (weights != TSR_F16 && weights != TSR_BF16) || type == TSR_DEVICE_CPU || type == TSR_DEVICE_REFERENCE;
+  const tsr_device_properties *properties = tsr_device_get_properties(s->device);
+  if (weights == TSR_BF16 &&
+      (strstr(properties->driver, "amx kernels") || strstr(properties->driver, "emulated kernels"))) {
+    return 0;
+  }
+  return (weights != TSR_F16 && weights != TSR_BF16) || properties->type == TSR_DEVICE_CPU ||
+         properties->type == TSR_DEVICE_REFERENCE;
 }
 
 void make_batch(uint64_t seed, int32_t vocabulary, int32_t n, batch *b)

@@ -41,7 +41,8 @@ void open_setup(const fixture *f, const char *device, const tsr_transformer_opti
 void close_setup(setup *s);
 
 /* 1 if a model whose matrices are kept in that type gives what the reference gives, but for the order of sums: on a GPU
- * factors may be rounded to 16 bits, in one variant of a product and not in another. */
+ * factors may be rounded to 16 bits, in one variant of a product and not in another, and to bf16 on a CPU's matrix
+ * units. */
 int is_precise(const setup *s, tsr_dtype weights);
 
 /* Sentences of different lengths, the first the longest, the third empty. */
