@@ -197,6 +197,26 @@ class Terminated(unittest.TestCase):
                     self.assertIn(got.status, (200, 503))
                 self.assertEqual(server.process.wait(timeout=120), 0)
 
+    def test_connections_that_the_system_has(self):
+        """The server has accepted none of them when it is told to end: those with a request are answered, and the idle
+        ones end as they do otherwise. The system resets a connection that no one accepts."""
+        data = request("/translate", {"q": SENTENCE, "source": "en", "target": "fr"})
+        for _ in range(3):
+            with Server() as server, contextlib.ExitStack() as stack:
+                server.process.send_signal(signal.SIGSTOP)
+                clients = [stack.enter_context(Client(server)) for _ in range(200)]
+                for one in clients[::2]:
+                    one.socket.sendall(data)
+                server.process.send_signal(signal.SIGTERM)
+                server.process.send_signal(signal.SIGCONT)
+                for one in clients[::2]:
+                    got = one.ask(b"")
+                    self.assertEqual((got.is_whole, got.closes, one.was_reset), (True, True, False), got.data)
+                    self.assertIn(got.status, (200, 503))
+                for one in clients[1::2]:
+                    self.assertEqual(one.socket.recv(1), b"")
+                self.assertEqual(server.process.wait(timeout=120), 0)
+
 
 class Reloaded(unittest.TestCase):
     def test_nothing_is_lost(self):

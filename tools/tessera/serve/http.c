@@ -121,9 +121,22 @@ static int has_unread(const connection *c)
   return recv(c->socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
+/* Waits until the connections that the system has made are accepted: it resets those that still wait when the listener
+ * closes. Beyond the most connections none is accepted, so the wait has an end. */
+static void accept_waiting(http_server *server)
+{
+  const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_LISTEN_FD);
+  struct pollfd waiting = {.fd = info ? (int)info->listen_fd : -1, .events = POLLIN};
+  const struct timespec pause = {.tv_nsec = 1000000};
+  for (int i = 0; i < 1000 && poll(&waiting, 1, 0) > 0; ++i) {
+    nanosleep(&pause, NULL);
+  }
+}
+
 int http_drain(http_server *server, int (*gives_up)(void *user), void *user)
 {
   atomic_store(&server->is_draining, 1);
+  accept_waiting(server);
   int listener = (int)MHD_quiesce_daemon(server->daemon);
   if (listener >= 0) {
     close(listener);
