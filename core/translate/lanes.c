@@ -82,7 +82,7 @@ static int32_t choose(const tsr_lane *lane, void *const *items, int32_t n, int32
     rest += c->kind->cost(items[i]);
   }
   double wanted = 0.5 * (double)rest * own / speeds;
-  while (count < n && (count < enough || (double)share < wanted)) {
+  while (count < n && (count % enough != 0 || (double)share < wanted)) { /* whole batches */
     share += c->kind->cost(items[count++]);
   }
   return is_left_to_others(lane, share, rest) ? 0 : count;

@@ -94,6 +94,11 @@ for devices in cpu,cpu cpu:0,reference,cpu:0; do
   stderr_has 'device     cpu:0'
 done
 stderr_has 'warning: reference:0 computes on the CPU, as a backend does that is made for it'
+# What a device takes is whole batches: several devices need no more of them than one.
+for devices in cpu cpu,cpu; do
+  run 0 translate --model "$model" --device $devices --beam 1 --batch 2 --timings "$work/many.en"
+  stderr_has 'in 250 runs'
+done
 run 2 translate --model "$model" --device cpu, "$work/one.en"
 run 2 attention "$model" --device cpu,cpu 'Hello.'
 stderr_has 'attention: --device: one device is needed, not 2'
