@@ -16,6 +16,13 @@ enum { SPIN_NANOSECONDS = 100000, LOOKS_PER_CLOCK = 32, LOOKS_BEFORE_YIELD = 200
  * thread may have taken. */
 enum { PAUSE = 5000000 };
 
+/* Nanoseconds. A thread that had to wait for its processor for more than WAIT, in a job of LONG, shares the processor;
+ * and the run waited for the thread. For a spell the thread works in bursts and rests between them: so it has time to
+ * its credit when it wants the processor, and the system takes the processor away while the thread rests, not in a job.
+ * One that waits again in the spell, or SOON after it, has a spell of twice the length. */
+enum { LONG = 500000, WAIT = 500000, BURST = 1500000, REST = 750000, REFERENCE = 1000000 };
+enum { FIRST_SPELL = 5000000, LONGEST_SPELL = 640000000, SOON = 20000000 };
+
 /* cpu_pool.ticket: the job's number, whether threads may still join it, and how many did. */
 #define OPEN       (UINT64_C(1) << 31)
 #define JOINED     (OPEN - 1)
@@ -51,7 +58,13 @@ struct cpu_pool {
 
 typedef struct member {
   cpu_pool *pool;
-  int32_t index; /* 1 .. threads - 1; 0 is the run's own thread */
+  int32_t index;     /* 1 .. threads - 1; 0 is the run's own thread */
+  int32_t avoided;   /* the processor that it keeps away from; -1: none */
+  int64_t clock;     /* nanoseconds when it last read what processor time it had had; 0: it has slept since */
+  int64_t processor; /* that time */
+  int64_t spell;     /* the last one in which it works in bursts, likewise when that ends */
+  int64_t spell_end;
+  int64_t burst_end;
 } member;
 
 static void relax(void)
@@ -75,33 +88,39 @@ static void *scratch_of(const cpu_team *team, int32_t index)
   return team->scratch ? team->scratch + (uint64_t)index * team->scratch_size : NULL;
 }
 
-static void work(cpu_pool *pool, void *scratch)
+/* Until all tasks are taken, or that time has come. */
+static void work(cpu_pool *pool, void *scratch, int64_t until)
 {
   const int64_t n_tasks = pool->n_tasks;
   for (int64_t task; (task = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < n_tasks;) {
     pool->body(pool->context, task, scratch);
+    if (until < INT64_MAX && nanoseconds() >= until) {
+      return;
+    }
   }
 }
 
 /* Leaves the processor of the run, before a thread sleeps and where it meets the run. Some systems wake a thread on the
  * processor of who wakes it although another idles (a virtual machine's idle processor looks taken), and leave both
- * there for a tenth of a second: half the speed. `avoided` is the processor that it keeps away from already. */
-static void keep_away(const cpu_pool *pool, int32_t *avoided)
+ * there for a tenth of a second: half the speed. */
+static void keep_away(member *own)
 {
+  const cpu_pool *pool = own->pool;
   const int32_t processor = atomic_load_explicit(&pool->owner_processor, memory_order_relaxed);
   cpu_set_t others = pool->allowed;
-  if (processor < 0 || processor >= CPU_SETSIZE || processor == *avoided) {
+  if (processor < 0 || processor >= CPU_SETSIZE || processor == own->avoided) {
     return;
   }
   CPU_CLR((size_t)processor, &others);
   if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0) {
-    *avoided = processor;
+    own->avoided = processor;
   }
 }
 
 /* Waits for a job after `seen`, or for the end. */
-static uint64_t next_ticket(cpu_pool *pool, uint64_t seen, int32_t *avoided)
+static uint64_t next_ticket(member *own, uint64_t seen)
 {
+  cpu_pool *pool = own->pool;
   int64_t since = 0;
   for (int64_t looks = 0;; looks++) {
     uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
@@ -116,7 +135,7 @@ static uint64_t next_ticket(cpu_pool *pool, uint64_t seen, int32_t *avoided)
     if (nanoseconds() - since < SPIN_NANOSECONDS) {
       continue;
     }
-    keep_away(pool, avoided);
+    keep_away(own);
     pthread_mutex_lock(&pool->lock);
     atomic_fetch_add(&pool->sleepers, 1);
     /* A job that is handed out from here on sees the sleeper; one that was before shows in the ticket. */
@@ -126,31 +145,78 @@ static uint64_t next_ticket(cpu_pool *pool, uint64_t seen, int32_t *avoided)
     }
     atomic_fetch_sub(&pool->sleepers, 1);
     pthread_mutex_unlock(&pool->lock);
-    since = 0;
+    own->clock = since = 0;
   }
+}
+
+/* ---- a thread that shares its processor -------------------------------------------------------------------------- */
+
+/* What the thread has had of its processor. Where the system does not count that exactly, all of the time. */
+static int64_t processor_nanoseconds(void)
+{
+#ifdef CLOCK_THREAD_CPUTIME_ID
+  struct timespec t;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0) {
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+  }
+#endif
+  return nanoseconds();
+}
+
+/* Before a thread takes tasks. A system call for each job would cost too much. */
+static void look(member *own, int64_t now)
+{
+  if (own->clock == 0 || now - own->clock > REFERENCE) {
+    own->clock = now;
+    own->processor = processor_nanoseconds();
+  }
+}
+
+/* After it. A thread that did not sleep since it looked has waited for what it lacks of the time since. 1 if it has
+ * rested. */
+static int32_t pace(member *own, int64_t begin, int64_t end)
+{
+  if (end - begin > LONG && end - own->clock - (processor_nanoseconds() - own->processor) > WAIT) {
+    const int64_t twice = 2 * own->spell < LONGEST_SPELL ? 2 * own->spell : LONGEST_SPELL;
+    own->spell = own->spell > 0 && end < own->spell_end + SOON ? twice : FIRST_SPELL;
+    own->spell_end = end + own->spell;
+    own->burst_end = end;
+  }
+  if (end < own->spell_end && own->burst_end <= end) {
+    const struct timespec rest = {.tv_nsec = REST};
+    nanosleep(&rest, NULL);
+    own->burst_end = nanoseconds() + BURST;
+    own->clock = 0;
+    return 1;
+  }
+  return 0;
 }
 
 static void *run_member(void *argument)
 {
   member own = *(member *)argument;
   cpu_pool *pool = own.pool;
-  int32_t avoided = -1;
   free(argument);
   for (uint64_t seen = 0;;) {
-    uint64_t ticket = next_ticket(pool, seen, &avoided);
+    uint64_t ticket = next_ticket(&own, seen);
     if (atomic_load_explicit(&pool->stop, memory_order_acquire)) {
       return NULL;
     }
     seen = JOB(ticket);
+    const int64_t begin = nanoseconds();
+    look(&own, begin);
     /* Joins, unless the job was closed meanwhile. */
     while (JOB(ticket) == seen && (ticket & OPEN)) {
       if (atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket + 1, memory_order_acq_rel,
                                                 memory_order_acquire)) {
-        work(pool, scratch_of(pool->team, own.index));
+        work(pool, scratch_of(pool->team, own.index), begin < own.spell_end ? own.burst_end : INT64_MAX);
         if (sched_getcpu() == atomic_load_explicit(&pool->owner_processor, memory_order_relaxed)) {
-          keep_away(pool, &avoided);
+          keep_away(&own);
         }
         atomic_fetch_add_explicit(&pool->finished, 1, memory_order_release);
+        if (pace(&own, begin, nanoseconds())) {
+          seen = 0; /* it may have left before the job's tasks were taken */
+        }
         break;
       }
     }
@@ -177,7 +243,7 @@ static void start_threads(cpu_pool *pool)
     if (!argument) {
       break;
     }
-    *argument = (member){.pool = pool, .index = pool->started + 1};
+    *argument = (member){.pool = pool, .index = pool->started + 1, .avoided = -1};
     if (pthread_create(&pool->thread[pool->started], NULL, run_member, argument) != 0) {
       free(argument);
       break;
@@ -206,7 +272,7 @@ static void share(const cpu_team *team, int64_t n_tasks, cpu_task body, const vo
   const uint64_t job = JOB(atomic_load_explicit(&pool->ticket, memory_order_relaxed)) + 1;
   atomic_store(&pool->ticket, job * NEXT_JOB | OPEN);
   wake_all(pool);
-  work(pool, scratch_of(team, 0));
+  work(pool, scratch_of(team, 0), INT64_MAX);
   /* Who has not joined by now has nothing left to do. */
   const uint64_t closed = atomic_fetch_and_explicit(&pool->ticket, ~OPEN, memory_order_acq_rel);
   const int32_t joined = (int32_t)(closed & JOINED);

@@ -7,6 +7,8 @@
  * by the caller), each keeps to its own thread: that needs no handing over at all. A thread whose last run has just
  * ended counts as one that runs: it is between two steps, and needs its processor. Either way each task computes the
  * same.
+ *
+ * A thread of the pool that shares its processor with another process helps in bursts, and rests between them.
  */
 #ifndef CPU_POOL_H
 #define CPU_POOL_H

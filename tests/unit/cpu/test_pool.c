@@ -186,6 +186,76 @@ static void test_side_by_side(void **state)
   cpu_pool_destroy(pool);
 }
 
+/* A thread of the pool that waits in a task has no processor time for it: as if another process had its processor. */
+typedef struct burst {
+  pthread_t caller;
+  atomic_int n_waits;  /* to come */
+  int64_t first, last; /* nanoseconds: when the pool's thread began to work without a pause, and when it last worked */
+  int64_t longest;
+  int32_t n_pauses;
+} burst;
+
+static int64_t nanoseconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void work_on(const void *context, int64_t task, void *scratch)
+{
+  enum { PAUSE = 400000 };
+  burst *b = *(burst *const *)context;
+  (void)task;
+  (void)scratch;
+  for (const int64_t until = nanoseconds() + 10000; nanoseconds() < until;) {
+  }
+  if (pthread_equal(pthread_self(), b->caller)) {
+    return;
+  }
+  const int64_t now = nanoseconds();
+  if (atomic_load(&b->n_waits) > 0) {
+    sleep_for(2);
+    atomic_fetch_sub(&b->n_waits, 1);
+    b->last = b->first = b->longest = b->n_pauses = 0;
+    return;
+  }
+  if (b->last == 0 || now - b->last > PAUSE) {
+    b->n_pauses += b->last != 0;
+    b->first = now;
+  }
+  b->last = now;
+  b->longest = now - b->first > b->longest ? now - b->first : b->longest;
+}
+
+/* A thread that had to wait for its processor rests between bursts, within a job and between jobs. */
+static void test_a_crowded_thread_rests(void **state)
+{
+  (void)state;
+#ifndef CLOCK_THREAD_CPUTIME_ID
+  skip(); /* the system does not count exactly enough */
+#endif
+  for (int64_t n_tasks = 4; n_tasks <= 4000; n_tasks *= 1000) {
+    cpu_pool *pool = cpu_pool_create(2);
+    cpu_team team = {.pool = pool};
+    burst b = {.caller = pthread_self()}, *context = &b;
+    atomic_init(&b.n_waits, 5);
+    cpu_pool_enter(&team);
+    const int64_t patience = nanoseconds() + (int64_t)PATIENCE * 1000000000;
+    while (atomic_load(&b.n_waits) > 0 && nanoseconds() < patience) {
+      cpu_parallel(&team, 4, work_on, &context);
+    }
+    for (const int64_t until = nanoseconds() + 30000000; nanoseconds() < until;) {
+      cpu_parallel(&team, n_tasks, work_on, &context);
+    }
+    cpu_pool_leave(&team);
+    cpu_pool_destroy(pool);
+    assert_int_equal(atomic_load(&b.n_waits), 0);
+    assert_in_range(b.n_pauses, 4, 1000);
+    assert_in_range(b.longest, 0, 3000000);
+  }
+}
+
 /* ---- several runs ------------------------------------------------------------------------------------------------ */
 
 enum { RUNNERS = 4 };
@@ -371,10 +441,15 @@ static void test_cutting(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_task_once), cmocka_unit_test(test_many_small_jobs),
-      cmocka_unit_test(test_alone),           cmocka_unit_test(test_side_by_side),
-      cmocka_unit_test(test_several_runs),    cmocka_unit_test(test_run_within_a_task),
-      cmocka_unit_test(test_taking_turns),    cmocka_unit_test(test_destroy),
+      cmocka_unit_test(test_every_task_once),
+      cmocka_unit_test(test_many_small_jobs),
+      cmocka_unit_test(test_alone),
+      cmocka_unit_test(test_side_by_side),
+      cmocka_unit_test(test_a_crowded_thread_rests),
+      cmocka_unit_test(test_several_runs),
+      cmocka_unit_test(test_run_within_a_task),
+      cmocka_unit_test(test_taking_turns),
+      cmocka_unit_test(test_destroy),
       cmocka_unit_test(test_cutting),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

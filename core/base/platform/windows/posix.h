@@ -192,6 +192,7 @@ int win_unsetenv(const char *name);
 #endif
 
 /* The machine. */
+#undef CLOCK_THREAD_CPUTIME_ID /* it counts time slices */
 enum { _SC_PAGESIZE = 1, _SC_PHYS_PAGES, _SC_NPROCESSORS_ONLN };
 typedef struct {
   uint64_t processors; /* a bit each; those of one group of Windows */
