@@ -473,7 +473,7 @@ static void add_large(check_table *table)
  * they share the pipelines of add_large. */
 static void add_hidden(check_table *table)
 {
-  static const masking_params causal = {.causal = 1, .position = 4},
+  static const masking_params causal = {.causal = 1, .position = 4}, late = {.causal = 1, .position = 7},
                               caches = {.causal = 1, .position = 3, .lengths = 8}, lengths = {.lengths = 8},
                               rows = {.additive = ADDITIVE_QUERIES, .additive_data = CHECK_NEGINF_ROW};
   attention_params p = PARAMS(.n_batch = 1, .n_queries = 200, .n_keys = 200, .k = 64, .j = 64, .masking = causal,
@@ -485,8 +485,8 @@ static void add_hidden(check_table *table)
   add(table, p);
   p.reduced = 1;
   add(table, p);
-  add(table, PARAMS(.n_batch = 1, .n_queries = 150, .n_keys = 150, .k = 256, .j = 256, .masking = causal, .hidden = 101,
-                    .spread = 1, .hidden_k = 147));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 65, .n_keys = 300, .k = 256, .j = 256, .masking = late, .hidden = 101,
+                    .spread = 1, .hidden_k = 297));
   p = PARAMS(.n_queries = 1, .n_keys = 700, .k = 64, .j = 64, .layout = 1, .masking = caches, .hidden = 101,
              .spread = 1, .hidden_k = 250);
   add(table, p);
