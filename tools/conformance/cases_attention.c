@@ -530,6 +530,7 @@ void check_cases_attention(check_table *table)
   add_bf16(table);
   table->large = 1;
   add_large(table);
+  table->large = 2; /* each shows a kernel what no other does */
   add_hidden(table);
   table->large = 0;
 }

@@ -176,7 +176,7 @@ struct check_case {
   uint64_t key; /* hash of name and perf */
   const void *params; /* the table's own */
   void (*build)(check_build *build, const void *params);
-  int32_t large; /* 1: of a real model's size; no share leaves it out (tools/tessera/check/largest.c) */
+  int32_t large; /* 1: of a real model's size; 2: and counts double (tools/tessera/check/largest.c) */
   int32_t parts; /* held against the reference; 0: the whole case is */
   int64_t extent[CHECK_DIMENSIONS + 1], reach[CHECK_DIMENSIONS + 1]; /* of the whole case, and of a part */
 };
@@ -187,7 +187,7 @@ typedef struct check_table {
   int32_t capacity;
   int32_t failed; /* 1: out of memory while it was built */
   int32_t perf;   /* 1: cases are being added to the perf table */
-  int32_t large;  /* 1: cases are being added that are as large as real models */
+  int32_t large;  /* of the cases that are being added */
   int32_t fixed;  /* of the cases: those that are written down; those drawn come behind them */
 } check_table;
 

@@ -3,7 +3,7 @@
  * Which cases no share leaves out. A fault that begins at row 101 or element 65,536 of a kernel is found by a case that
  * is larger than that, and by no other; so each share holds the largest case of each kernel: of each family in each
  * variant that a device takes for it. Of the other cases of a real model's size it holds 48 times as large a part as of
- * all cases, and thus all of them if it is one of 48 or more.
+ * all cases, and thus all of them if it is one of 48 or more; of those that count double, 96 times as large a part.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,6 @@ static int is_supported(tsr_device *device, const tsr_program *program)
 int check_largest_find(check_largest *largest, const check_table *table, const check_share *share, tsr_device *device,
                        const char *wanted)
 {
-  const uint64_t n = share->n > FAVOUR ? (uint64_t)(share->n / FAVOUR) : 1;
   search s = {0};
   int code = TSR_EXIT_OK;
 
@@ -116,8 +115,10 @@ int check_largest_find(check_largest *largest, const check_table *table, const c
       code = note_case(&s, test, i, build.program, device, wanted);
     }
     tsr_program_destroy(build.program);
-    if (test->large && !wanted && test->key % n == (uint64_t)share->part % n) {
-      largest->kept[i * (largest->variants + 1)] = 1;
+    if (test->large && !wanted) {
+      const int32_t favour = FAVOUR * test->large;
+      const uint64_t n = share->n > favour ? (uint64_t)(share->n / favour) : 1;
+      largest->kept[i * (largest->variants + 1)] |= test->key % n == (uint64_t)share->part % n;
     }
   }
   for (int32_t i = 0; i < s.count; i++) {
