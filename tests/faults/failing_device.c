@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference as a backend `failing` with GPUs, so that `auto` takes them first: as many as TESSERA_FAILING_DEVICES
- * says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is not set) of it. Where
- * TESSERA_FAILING_WHILE names a file, the devices are lost while it exists: runs fail and devices cannot be opened, and
- * each time that one is to be opened the seconds of a steady clock are added to the file. Where TESSERA_FAILING_SLOW
- * names a file, the device that was opened first takes no data as long as it exists, and writes into the file when it
- * begins to wait. With TESSERA_FAILING_AHEAD=1 steps run ahead of the host, and the run that loses the device is found
- * out when it is waited for.
+ * The backend whose plugin REFERENCE names, as a backend `failing` with GPUs, so that `auto` takes them first: as many
+ * as TESSERA_FAILING_DEVICES says (1), each of which is lost with run number TESSERA_FAILING_RUNS (never, if that is
+ * not set) of it. Where TESSERA_FAILING_WHILE names a file, the devices are lost while it exists: runs fail and
+ * devices cannot be opened, and each time that one is to be opened the seconds of a steady clock are added to the
+ * file. Where TESSERA_FAILING_SLOW names a file, the device that was opened first takes no data as long as it exists,
+ * and writes into the file when it begins to wait. With TESSERA_FAILING_AHEAD=1 steps run ahead of the host, and the
+ * run that loses the device is found out when it is waited for.
  */
 #include <pthread.h>
 #include <stdio.h>

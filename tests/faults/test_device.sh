@@ -6,7 +6,7 @@ set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 
 unset TESSERA_DEVICE TESSERA_FAILING_RUNS TESSERA_FAILING_DEVICES TESSERA_FAILING_AHEAD
-export TESSERA_BACKEND_PATH="$FAILING_DEVICE:$BUILD_ROOT/backends/reference"
+export TESSERA_BACKEND_PATH="$FAILING_CPU:$BUILD_ROOT/backends/cpu"
 # Of falling length, so that sentences are finished in the order of the lines.
 for _ in 1 2 3; do cat "$model/sample.en"; done |
   awk '{ print length($0) "\t" $0 }' | sort -rn | cut -f 2- >"$work/text.en"
@@ -71,10 +71,10 @@ translate 0 --device failing
 cp "$out" "$work/good"
 for runs in 1 5 40; do
   export TESSERA_FAILING_RUNS="$runs"
-  for devices in failing,reference reference,failing; do
+  for devices in failing,cpu cpu,failing; do
     translate 0 --device "$devices"
     check "$devices, $runs runs: other lines" cmp -s "$out" "$work/good"
-    if [ "$runs $devices" = '1 failing,reference' ]; then # the first one always has a share
+    if [ "$runs $devices" = '1 failing,cpu' ]; then # the first one always has a share
       stderr_has 'failing:0: the device stopped answering; going on without it'
     fi
   done
@@ -90,12 +90,12 @@ score()
   awk '{ printf "%.4f\n", $1 }' "$out" >"$work/sums"
 }
 unset TESSERA_FAILING_RUNS
-score 0 --device reference
+score 0 --device cpu
 cp "$work/sums" "$work/good.sums"
 check 'score: not a line for each pair' test "$(wc -l <"$work/sums")" = "$n_lines"
 for runs in 1 4 9; do
   export TESSERA_FAILING_RUNS="$runs"
-  for devices in failing,reference reference,failing; do
+  for devices in failing,cpu cpu,failing; do
     score 0 --device "$devices"
     check "score, $devices, $runs runs: other scores" cmp -s "$work/sums" "$work/good.sums"
   done
@@ -116,12 +116,12 @@ run 4 bench load --model "$model" --device failing:0 --closed --threads 8 --repe
 stderr_has 'failing:0: the device stopped answering'
 export TESSERA_FAILING_RUNS=90
 
-# auto took it: the reference goes on with the pairs.
+# auto took it: the cpu backend goes on with the pairs.
 for runs in 1 9; do
   export TESSERA_FAILING_RUNS="$runs"
   score 0
   check "score, auto, $runs runs: other scores" cmp -s "$work/sums" "$work/good.sums"
-  stderr_has 'going on with reference:0'
+  stderr_has 'going on with cpu:0'
 done
 export TESSERA_FAILING_RUNS=90
 
@@ -139,29 +139,29 @@ for search in '' '--n-best 2 --beam 2' '--sample --seed 5' '--stream' '--alterna
     translate 0 $search
     check "$last, $runs runs: another translation" cmp -s "$out" "$work/good"
     stderr_has 'warning: failing:0: the device stopped answering'
-    stderr_has 'going on with reference:0'
+    stderr_has 'going on with cpu:0'
   done
 done
 translate 0 --device auto
-stderr_has 'going on with reference:0'
+stderr_has 'going on with cpu:0'
 
 # One after the other, until none is left.
 export TESSERA_FAILING_DEVICES=3 TESSERA_FAILING_RUNS=20
 translate 0
 stderr_has 'going on with failing:1'
 stderr_has 'going on with failing:2'
-stderr_has 'going on with reference:0'
-export TESSERA_BACKEND_PATH="$FAILING_DEVICE"
+stderr_has 'going on with cpu:0'
+export TESSERA_BACKEND_PATH="$FAILING_CPU"
 if ! "$TESSERA" devices --names | grep -q -v '^failing:'; then
   translate 4
   stderr_has "there is no device that 'auto' may choose"
 fi
 
 # eval goes on, too.
-export TESSERA_BACKEND_PATH="$FAILING_DEVICE:$BUILD_ROOT/backends/reference" TESSERA_FAILING_DEVICES=1
+export TESSERA_BACKEND_PATH="$FAILING_CPU:$BUILD_ROOT/backends/cpu" TESSERA_FAILING_DEVICES=1
 head -n 4 "$model/sample.en" >"$work/four.en"
 head -n 4 "$model/sample.fr" >"$work/four.fr"
 run 0 eval "$model" --beam 1 --batch 2 --source "$work/four.en" --reference "$work/four.fr"
-stderr_has 'going on with reference:0'
+stderr_has 'going on with cpu:0'
 
 finish
