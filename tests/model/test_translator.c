@@ -13,6 +13,7 @@
 #include "tests/model/crowd.h"
 #include "tests/model/generation.h"
 #include "tests/support/failing.h"
+#include "tests/support/sanitized.h"
 #include "tools/random/random.h"
 
 enum { MOST_LINES = 120, MOST_TOKENS = 40 };
@@ -180,9 +181,9 @@ static void check_company(const char *device, int32_t beam, int32_t is_sampled, 
 /* ThreadSanitizer follows the threads of a CPU's driver, which takes long and says nothing of ours. */
 static int has_vulkan(void)
 {
-#ifdef __SANITIZE_THREAD__
-  return 0;
-#endif
+  if (TEST_FOLLOWS_THREADS) {
+    return 0;
+  }
   tsr_runtime *runtime;
   tsr_device *device = NULL;
   check(tsr_runtime_create(NULL, &runtime));
@@ -195,9 +196,10 @@ static int has_vulkan(void)
 static void test_company(void **state)
 {
   (void)state;
-  check_company("cpu", 1, 0, MOST_LINES);
-  check_company("cpu", 4, 0, MOST_LINES);
-  check_company("cpu", 1, 1, MOST_LINES);
+  enum { N = TEST_IS_SANITIZED ? 40 : MOST_LINES };
+  check_company("cpu", 1, 0, N);
+  check_company("cpu", 4, 0, N);
+  check_company("cpu", 1, 1, N);
   check_company("reference", 1, 0, 24);
   if (has_vulkan()) {
     check_company("vulkan:0", 1, 0, 24);
@@ -314,7 +316,7 @@ static void test_classes(void **state)
 
 /* ---- endings ----------------------------------------------------------------------------------------------------- */
 
-enum { MOST_TICKETS = 400 };
+enum { MOST_TICKETS = TEST_IS_SANITIZED ? 120 : 400 };
 
 typedef struct chaos {
   tsr_translator *translator;

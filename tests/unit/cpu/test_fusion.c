@@ -15,6 +15,7 @@
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
 #include "tests/support/fused.h"
+#include "tests/support/sanitized.h"
 
 /* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
  * turns in the same memory. */
@@ -102,7 +103,7 @@ static void compare_rows_alone(tsr_device *device, const extents *s, int32_t log
   float *a = random_floats((int64_t)s->rows * s->depth, 1), *bias = random_floats(s->columns, 3);
   float *b = random_floats((int64_t)s->columns * s->depth, 2);
   found together = run(device, s, TSR_F32, logs, 0, a, b, bias);
-  for (int32_t row = 0; row < s->rows; row += 9) {
+  for (int32_t row = 0; row < s->rows; row += TEST_IS_SANITIZED ? 45 : 9) {
     const extents one = {1, s->columns, s->depth, s->k};
     found alone = run(device, &one, TSR_F32, logs, 0, a + (int64_t)row * s->depth, b, bias);
     assert_memory_equal(alone.values, together.values + row * s->k, (size_t)s->k * sizeof(float));
@@ -129,7 +130,9 @@ static void on_each_level(const extents *shapes, int32_t n, int32_t logs, int32_
     for (int32_t i = 0; i < n && !alone; i++) {
       for (data kind = PLAIN; kind <= ALL_EXCLUDED; kind++) {
         compare(device, &shapes[i], kind, dtypes[(i + kind) % 3], logs);
-        compare(device, &shapes[i], kind, TSR_F32, logs);
+        if (!TEST_IS_SANITIZED) {
+          compare(device, &shapes[i], kind, TSR_F32, logs);
+        }
       }
     }
     tsr_device_close(device);
