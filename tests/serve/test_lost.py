@@ -53,10 +53,11 @@ def document(server, lines):
 
 
 class Load:
-    """Clients that ask without a pause, in all ways in turn, and compare."""
+    """Clients that ask without a pause, or with one of so many seconds, in all ways in turn, and compare."""
 
     def __init__(self, server, expected):
         self.server, self.expected, self.wrong, self.n = server, expected, [], 0
+        self.pause = 0.0
         self.lock, self.stop = threading.Lock(), threading.Event()
         self.ways = [translate, stream, document]
         self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(CLIENTS)]
@@ -76,6 +77,7 @@ class Load:
                 self.n += 1
                 if not good:
                     self.wrong.append((way.__name__, asked, status, got))
+            time.sleep(self.pause)
 
     def __enter__(self):
         for one in self.threads:
@@ -147,6 +149,7 @@ class Lost(Losing):
             self.lose_amid_stream(server, list(expected))
             self.wait("the loss is told", lambda: self.devices(server).get("failing:0", {}).get("lost"))
             self.goes_on(load, 3)
+            load.pause = 0.5 # what is waited for takes seconds
             reference = self.devices(server)["reference:0"]
             self.assertEqual((reference["lost"], reference["models"]), (False, 1))
             self.wait("it is tried again", lambda: len(self.tries()) >= 3)
@@ -155,6 +158,7 @@ class Lost(Losing):
                 self.assertGreater(pause, 2.0**(i + 1) - 0.1, pauses)
             os.remove(self.gone)
             self.wait("it is found again", lambda: "is there again" in server.log())
+            load.pause = 0.0
             self.wait("and told", lambda: not self.devices(server)["failing:0"]["lost"])
             self.goes_on(load, 1)
         self.assertGreater(self.devices(server)["failing:0"]["bytes"], 0)
@@ -240,7 +244,9 @@ class LostCard(Losing):
             self.goes_on(load, 1)
             cpu = self.devices(server)["cpu:0"]
             self.assertEqual((cpu["lost"], cpu["models"]), (False, 1))
+            load.pause = 0.5
             self.wait("it is found again", lambda: "is there again" in server.log())
+            load.pause = 0.0
             self.wait("and told", lambda: not self.devices(server)["vulkan:0"]["lost"])
             self.assertGreater(self.devices(server)["vulkan:0"]["bytes"], 0)
             self.wait("it is used, lost and found", lambda: server.log().count("is there again") == 2)
