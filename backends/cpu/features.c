@@ -127,7 +127,7 @@ static const struct {
     {{"avx512vnni", "AVX-512, VNNI", 0, 0, cpu_operators_avx512vnni}, FEATURE_AVX512_VNNI},
 #endif
 #if defined(CPU_WITH_AMX)
-    {{"amx", "AVX-512, AMX-INT8, AMX-BF16", 0, 1, cpu_operators_amx}, FEATURE_AMX},
+    {{"amx", "AVX-512, VNNI, AMX-INT8, AMX-BF16", 0, 1, cpu_operators_amx}, FEATURE_AVX512_VNNI | FEATURE_AMX},
 #endif
 #if defined(CPU_WITH_DOTPROD)
     {{"dotprod", "NEON, dot products of bytes", 1, 0, cpu_operators_dotprod}, FEATURE_DOTPROD},

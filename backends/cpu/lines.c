@@ -22,7 +22,7 @@ static const struct {
   int32_t in[TSR_MAX_INPUTS];
   int32_t out[TSR_MAX_OUTPUTS];
 } types[TSR_OP_COUNT] = {
-    [TSR_OP_MATMUL] = {{F32, FLOATS | I8, F32 | NONE, F32 | NONE}, {F32}},
+    [TSR_OP_MATMUL] = {{F32, FLOATS | I8, F32 | NONE, F32 | F16 | NONE}, {F32}},
     [TSR_OP_SOFTMAX] = {{F32, F32 | NONE}, {F32}},
     [TSR_OP_LOG_SOFTMAX] = {{F32}, {F32}},
     [TSR_OP_LAYERNORM] = {{F32, F32, F32 | NONE}, {F32}},
@@ -33,7 +33,7 @@ static const struct {
     [TSR_OP_RELU] = {{F32}, {F32}},
     [TSR_OP_GELU] = {{F32}, {F32}},
     [TSR_OP_SILU] = {{F32}, {F32}},
-    [TSR_OP_EMBEDDING] = {{FLOATS | I8, I32, F32 | NONE}, {F32}},
+    [TSR_OP_EMBEDDING] = {{FLOATS | I8, I32, F32 | F16 | NONE}, {F32}},
     [TSR_OP_COPY] = {{FLOATS | I8 | I32}, {FLOATS | I8 | I32}},
     [TSR_OP_APPEND] = {{FLOATS | I32, I32 | NONE}, {FLOATS | I32}},
     [TSR_OP_UPDATE] = {{FLOATS | I32}, {FLOATS | I32}},

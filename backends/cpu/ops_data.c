@@ -12,11 +12,28 @@ static const char *element_at(const cpu_tensor *t, int64_t at)
 
 /* ---- embedding ------------------------------------------------------------------------------------------------- */
 
+/* A row of weights of four bits, two a byte in words of eight, times the scales of its groups. */
+static void widen_four_bits(const cpu_tensor *table, const cpu_tensor *scales, int64_t id, float *to)
+{
+  const uint8_t *bytes = (const uint8_t *)table->data + id * table->stride[0];
+  for (int64_t group = 0; group < scales->extent[1]; group++) {
+    const uint16_t *half = (const uint16_t *)scales->data + id * scales->stride[0] + group * scales->stride[1];
+    float scale;
+    cpu_widen_row(TSR_F16, half, 1, 1, &scale);
+    for (int64_t j = group * TSR_I4_BYTES; j < (group + 1) * TSR_I4_BYTES; j++) {
+      const uint8_t byte = bytes[j * table->stride[1]];
+      float *pair = to + j / 4 * 8 + j % 4;
+      pair[0] = scale * (float)((byte & 15) - 8);
+      pair[4] = scale * (float)((byte >> 4) - 8);
+    }
+  }
+}
+
 static void embed_rows(const cpu_line *line, int64_t first, int64_t last, void *scratch)
 {
   const cpu_tensor *table = &line->in[0], *ids = &line->in[1], *scales = &line->in[2], *y = &line->out[0];
   const cpu_row_map id_map = cpu_row_map_of(ids, ids->rank);
-  const int64_t V = table->extent[0], D = table->extent[1];
+  const int64_t V = table->extent[0], D = cpu_row_length(y);
   (void)scratch;
 
   for (int64_t row = first; row < last; row++) {
@@ -26,9 +43,13 @@ static void embed_rows(const cpu_line *line, int64_t first, int64_t last, void *
       memset(to, 0, (size_t)D * sizeof *to);
       continue;
     }
-    cpu_widen_row(table->dtype, element_at(table, id * table->stride[0]), table->stride[1], D, to);
     float factor = line->attributes.alpha;
-    if (cpu_present(scales)) {
+    if (scales->dtype == TSR_F16) {
+      widen_four_bits(table, scales, id, to);
+    } else {
+      cpu_widen_row(table->dtype, element_at(table, id * table->stride[0]), table->stride[1], D, to);
+    }
+    if (scales->dtype == TSR_F32) {
       factor *= ((const float *)scales->data)[id * scales->stride[0]];
     }
     for (int64_t d = 0; factor != 1.0f && d < D; d++) {
@@ -41,8 +62,8 @@ void cpu_run_embedding(const cpu_line *line, cpu_team *team)
 {
   const cpu_tensor *table = &line->in[0], *ids = &line->in[1], *y = &line->out[0];
   assert(table->rank == 2 && ids->dtype == TSR_I32 && ids->rank == y->rank - 1);
-  assert(y->dtype == TSR_F32 && cpu_row_length(y) == table->extent[1]);
-  cpu_run_rows(line, team, cpu_rows(y), 20.0 + 6.0 * (double)table->extent[1] / CPU_LANES, embed_rows);
+  assert(y->dtype == TSR_F32);
+  cpu_run_rows(line, team, cpu_rows(y), 20.0 + 6.0 * (double)cpu_row_length(y) / CPU_LANES, embed_rows);
 }
 
 /* ---- copies of elements as they are ---------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "product_bf16.h"
+#include "product_i4.h"
 #include "product_i8.h"
 #include "product_tile.h"
 #include "rows.h"
@@ -80,6 +81,7 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
       .alpha = line->attributes.alpha,
       .matrices = 1,
       .chunk = a->extent[axis],
+      .four_bits = line->in[3].dtype == TSR_F16,
   };
   product->plain = product->alpha == 1.0f && !cpu_present(bias) && product->activation == TSR_ACTIVATION_NONE;
   product->panels = (product->columns + CPU_PANEL - 1) / CPU_PANEL;
@@ -90,7 +92,7 @@ int32_t cpu_product_init(cpu_product *product, const cpu_line *line, int32_t pac
     product->matrices = b->stride[i] != 0 ? product->batch : product->matrices;
   }
   product->rounds = cpu_rounded_suits(line);
-  if (!b->constant || (product->rounds && b->dtype != TSR_BF16)) {
+  if (!b->constant || product->four_bits || (product->rounds && b->dtype != TSR_BF16)) {
     return TSR_OK;
   }
   const int64_t elements = product->panels * product->depth * CPU_PANEL;
@@ -121,16 +123,18 @@ enum { BLOCK_OF_B = CPU_BLOCK_DEPTH * CPU_PANEL };
 
 uint64_t cpu_product_shared(const cpu_product *product)
 {
-  return product->b->dtype == TSR_I8 ? cpu_quantised_shared(product)
-         : product->rounds           ? cpu_rounded_shared(product)
-                                     : 0;
+  return product->four_bits            ? cpu_four_bits_shared(product)
+         : product->b->dtype == TSR_I8 ? cpu_quantised_shared(product)
+         : product->rounds             ? cpu_rounded_shared(product)
+                                       : 0;
 }
 
 uint64_t cpu_product_scratch(const cpu_product *product)
 {
-  return product->b->dtype == TSR_I8 ? cpu_quantised_scratch(product)
-         : product->rounds           ? cpu_rounded_scratch(product)
-                                     : (BLOCK_OF_B + CPU_BLOCK_OF_A) * sizeof(float);
+  return product->four_bits            ? cpu_four_bits_scratch(product)
+         : product->b->dtype == TSR_I8 ? cpu_quantised_scratch(product)
+         : product->rounds             ? cpu_rounded_scratch(product)
+                                       : (BLOCK_OF_B + CPU_BLOCK_OF_A) * sizeof(float);
 }
 
 void cpu_product_finish(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t n,
@@ -225,7 +229,9 @@ static void sum_panel(const cpu_product *product, int64_t matrix, int64_t first,
 
 void cpu_product_begin(const cpu_product *product, int64_t first, cpu_team *team, void *shared)
 {
-  if (product->b->dtype == TSR_I8) {
+  if (product->four_bits) {
+    cpu_four_bits_begin(product, team, shared);
+  } else if (product->b->dtype == TSR_I8) {
     cpu_quantise(product, team, shared);
   } else if (product->rounds) {
     cpu_round(product, first, team, shared);
@@ -282,6 +288,9 @@ void cpu_product_panels(const cpu_product *product, const void *shared, int64_t 
       for (int64_t i = 0; i < rows; i++) {
         memset(to + i * c_row, 0, (size_t)columns * sizeof *to);
       }
+    } else if (product->four_bits) {
+      const cpu_part part = {.matrix = matrix, .first = first, .rows = rows, .panel = p, .panels = 1};
+      cpu_four_bits_part(product, shared, &part, to, c_row, scratch);
     } else if (product->b->dtype == TSR_I8) {
       const cpu_part part = {.matrix = matrix, .first = first, .rows = rows, .panel = p, .panels = 1};
       cpu_quantised_part(product, shared, &part, to, c_row, scratch);

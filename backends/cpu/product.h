@@ -41,6 +41,7 @@ typedef struct cpu_product {
   const void *packed;   /* [batch or 1][panels][K][CPU_PANEL] of b's type, or NULL */
   int32_t packed_dtype; /* b's type, or f32: small matrices of narrow numbers that many rows meet are widened once */
   int64_t packed_step;  /* elements from one matrix to the next; 0: all are the same */
+  int32_t four_bits;    /* 1: weights of four bits, read as they are stored: product_i4.h */
   int32_t rounds;       /* 1: factors are rounded to bf16, and b is laid out for matrix units: product_bf16.h */
   int64_t matrices;     /* that b has; 1: all of the batch are the same */
   int64_t chunk;        /* rows of a that are rounded before they are multiplied: all of them, or part of a matrix */
@@ -88,7 +89,8 @@ static inline void cpu_product_panel(const cpu_product *product, const void *sha
 /* 1 if matrix units multiply it, or what emulates them. */
 static inline int32_t cpu_product_on_matrix(const cpu_product *product)
 {
-  return CPU_HAS_MATRIX && (product->rounds || (CPU_MATRIX_UNITS && product->b->dtype == TSR_I8));
+  return CPU_HAS_MATRIX &&
+         (product->rounds || (CPU_MATRIX_UNITS && product->b->dtype == TSR_I8 && !product->four_bits));
 }
 
 /* alpha * sums + bias and the activation, for n columns from column `from` on, of row `row`: to c, which may be

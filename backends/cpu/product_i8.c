@@ -157,6 +157,24 @@ static void quantise_row(const float *a, int64_t n, quantised_row *row, cpu_grou
   row->excess = CPU_SHIFT * round_row(a, n, 127.0f / largest, q);
 }
 
+float cpu_quantise_bytes(const float *a, int64_t n, int8_t *q)
+{
+  typedef int8_t bytes __attribute__((vector_size(CPU_LANES)));
+  const float most = largest_magnitude(a, n);
+  if (!(most >= 0x1p-100f)) { /* as quantise_row */
+    memset(q, 0, (size_t)n);
+    return most == most ? 0.0f : NAN;
+  }
+  const cpu_f32v factor = cpu_splat(127.0f / most);
+  for (int64_t k = 0; k < n; k += CPU_LANES) {
+    const int64_t some = n - k < CPU_LANES ? n - k : CPU_LANES;
+    const cpu_f32v x = some < CPU_LANES ? cpu_load_part(a + k, some, 0.0f) : cpu_load(a + k);
+    const bytes narrow = __builtin_convertvector(round_some(x, factor), bytes);
+    memcpy(q + k, &narrow, (size_t)some);
+  }
+  return most / 127.0f;
+}
+
 static void quantise_task(const void *context, int64_t task, void *scratch)
 {
   const quantising *job = context;

@@ -13,6 +13,7 @@
 #define cpu_quantised_unit    CPU_AT_LEVEL(cpu_quantised_unit)
 #define cpu_quantised_at      CPU_AT_LEVEL(cpu_quantised_at)
 #define cpu_quantise          CPU_AT_LEVEL(cpu_quantise)
+#define cpu_quantise_bytes    CPU_AT_LEVEL(cpu_quantise_bytes)
 #define cpu_quantised_part    CPU_AT_LEVEL(cpu_quantised_part)
 #define cpu_quantised_sums    CPU_AT_LEVEL(cpu_quantised_sums)
 #define cpu_quantised_shared  CPU_AT_LEVEL(cpu_quantised_shared)
@@ -40,6 +41,9 @@ static inline int64_t cpu_quantised_column(int64_t groups, int64_t n)
 {
   return (n / CPU_STRIP * groups * CPU_STRIP + n % CPU_STRIP) * CPU_GROUP;
 }
+
+/* A row of n elements side by side as tsr_matmul_i8 quantises it: to bytes. Returns what one unit is worth. */
+float cpu_quantise_bytes(const float *a, int64_t n, int8_t *q);
 
 /* Leaves alpha, bias and activation to its caller, who has configured the matrix units where there are some; where
  * there are none, part->panels is 1. c may be cpu_quantised_sums(scratch), in rows of CPU_MATRIX_SUMS_ROW. */

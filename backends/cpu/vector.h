@@ -584,6 +584,53 @@ enum { CPU_GROUP = 2, CPU_SHIFT = 0 };
 typedef int16_t cpu_group_element;
 typedef int32_t cpu_group_word;
 #endif
+/* sum + the products of four signed bytes in each lane of a with four of 0 .. 15 in that of b: whole numbers, the same
+ * with all instructions. */
+static inline cpu_i32v cpu_dot_bytes(cpu_i32v sum, cpu_i32v a, cpu_i32v b)
+{
+#if CPU_LANES == 16 && defined(__AVX512VNNI__)
+  return (cpu_i32v)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)b, (__m512i)a);
+#elif CPU_LANES == 8 && defined(__AVXVNNI__)
+  return (cpu_i32v)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)b, (__m256i)a);
+#elif CPU_LANES == 4 && defined(__ARM_FEATURE_DOTPROD)
+  return (cpu_i32v)vdotq_s32((int32x4_t)sum, (int8x16_t)a, (int8x16_t)b);
+#elif CPU_LANES == 16 && defined(__AVX512BW__)
+  const __m512i pairs = _mm512_maddubs_epi16((__m512i)b, (__m512i)a); /* at most 2 * 15 * 127 */
+  return sum + (cpu_i32v)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  const __m256i pairs = _mm256_maddubs_epi16((__m256i)b, (__m256i)a);
+  return sum + (cpu_i32v)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#else
+  for (int byte = 0; byte < 4; byte++) {
+    sum += (a << (24 - 8 * byte) >> 24) * (b >> 8 * byte & 15);
+  }
+  return sum;
+#endif
+}
+
+/* CPU_LANES / 4 numbers of f16, each in four lanes side by side. */
+static inline cpu_f32v cpu_load_fourfold(const uint16_t *p)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  const __m256i order =
+      _mm256_set_epi8(7, 6, 7, 6, 7, 6, 7, 6, 5, 4, 5, 4, 5, 4, 5, 4, 3, 2, 3, 2, 3, 2, 3, 2, 1, 0, 1, 0, 1, 0, 1, 0);
+  int64_t four;
+  memcpy(&four, p, sizeof four);
+  return (cpu_f32v)_mm512_cvtph_ps(_mm256_shuffle_epi8(_mm256_set1_epi64x(four), order));
+#elif CPU_LANES == 8 && defined(__AVX2__)
+  const __m128i order = _mm_set_epi8(3, 2, 3, 2, 3, 2, 3, 2, 1, 0, 1, 0, 1, 0, 1, 0);
+  int32_t two;
+  memcpy(&two, p, sizeof two);
+  return (cpu_f32v)_mm256_cvtph_ps(_mm_shuffle_epi8(_mm_set1_epi32(two), order));
+#else
+  uint16_t all[CPU_LANES];
+  for (int i = 0; i < CPU_LANES; i++) {
+    all[i] = p[i / 4];
+  }
+  return cpu_load_f16(all);
+#endif
+}
+
 typedef cpu_group_element cpu_group_vector __attribute__((vector_size(sizeof(cpu_group_element) * CPU_LANES)));
 
 #if CPU_MATRIX_UNITS

@@ -23,7 +23,7 @@ typedef struct operator_row {
 #define LATER   (F32 | I32 | NONE)                             /* an operand of concat after the first */
 
 static const operator_row operators[TSR_OP_COUNT] = {
-    [TSR_OP_MATMUL] = {ref_matmul, ref_matmul_scratch, {F32, FLOATS | I8, F32 | NONE, F32 | NONE}, {F32}},
+    [TSR_OP_MATMUL] = {ref_matmul, ref_matmul_scratch, {F32, FLOATS | I8, F32 | NONE, F32 | F16 | NONE}, {F32}},
     [TSR_OP_SOFTMAX] = {ref_softmax, ref_softmax_scratch, {F32, F32 | NONE}, {F32}},
     [TSR_OP_LOG_SOFTMAX] = {ref_log_softmax, ref_softmax_scratch, {F32}, {F32}},
     [TSR_OP_LAYERNORM] = {ref_layernorm, NULL, {F32, F32, F32 | NONE}, {F32}},
@@ -34,7 +34,7 @@ static const operator_row operators[TSR_OP_COUNT] = {
     [TSR_OP_RELU] = {ref_relu, NULL, {F32}, {F32}},
     [TSR_OP_GELU] = {ref_gelu, NULL, {F32}, {F32}},
     [TSR_OP_SILU] = {ref_silu, NULL, {F32}, {F32}},
-    [TSR_OP_EMBEDDING] = {ref_embedding, NULL, {FLOATS | I8, I32, F32 | NONE}, {F32}},
+    [TSR_OP_EMBEDDING] = {ref_embedding, NULL, {FLOATS | I8, I32, F32 | F16 | NONE}, {F32}},
     [TSR_OP_COPY] = {ref_copy, NULL, {FLOATS | I8 | I32}, {FLOATS | I8 | I32}},
     [TSR_OP_APPEND] = {ref_append, NULL, {FLOATS | I32, I32 | NONE}, {FLOATS | I32}},
     [TSR_OP_UPDATE] = {ref_update, NULL, {FLOATS | I32}, {FLOATS | I32}},

@@ -208,6 +208,13 @@ static inline void ref_widen_row(const ref_tensor *t, int64_t at, int64_t stride
   }
 }
 
+/* Weight k of a column of weights of four bits, whose bytes are `stride` apart. */
+static inline double ref_four_bits(const ref_tensor *t, int64_t at, int64_t stride, int64_t k)
+{
+  const uint8_t byte = ((const uint8_t *)t->data)[at + (k / 8 * 4 + k % 4) * stride];
+  return (k / 4 % 2 ? byte >> 4 : byte & 15) - 8;
+}
+
 /* Shared formulas */
 
 /* TSR_ACTIVATION_* of x. */

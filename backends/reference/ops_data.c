@@ -64,10 +64,11 @@ static int takes(const ref_tensor *state, const ref_tensor *x)
 void ref_embedding(const ref_line *line)
 {
   const ref_tensor *table = &line->in[0], *ids = &line->in[1], *scales = &line->in[2], *y = &line->out[0];
-  const int64_t V = table->extent[0], D = table->extent[1];
+  const int four_bits = scales->dtype == TSR_F16;
+  const int64_t V = table->extent[0], D = four_bits ? 2 * table->extent[1] : table->extent[1];
 
   assert((table->dtype == TSR_I8) == ref_present(scales));
-  assert(!ref_present(scales) || (scales->dtype == TSR_F32 && scales->rank == 1 && scales->extent[0] == V));
+  assert(!ref_present(scales) || (scales->rank == 1 + four_bits && scales->extent[0] == V));
   assert(table->rank == 2 && ids->dtype == TSR_I32 && ids->rank == y->rank - 1);
   assert(y->dtype == TSR_F32 && ref_row_length(y) == D);
 
@@ -75,11 +76,17 @@ void ref_embedding(const ref_line *line)
     const int64_t id = ref_i32(ids, ref_at(ids, ids->rank, row)), y_at = ref_row(y, row);
     const int within = id >= 0 && id < V;
     double factor = line->attributes.alpha;
-    if (within && ref_present(scales)) {
+    if (within && ref_present(scales) && !four_bits) {
       factor *= ref_f32(scales, id * scales->stride[0]);
     }
     for (int64_t d = 0; d < D; d++) {
-      const double value = within ? factor * ref_widened(table, id * table->stride[0] + d * table->stride[1]) : 0.0;
+      double value = 0.0;
+      if (within && four_bits) {
+        value = factor * ref_widened(scales, id * scales->stride[0] + d / TSR_I4_GROUP * scales->stride[1]) *
+                ref_four_bits(table, id * table->stride[0], table->stride[1], d);
+      } else if (within) {
+        value = factor * ref_widened(table, id * table->stride[0] + d * table->stride[1]);
+      }
       ref_set_f32(y, y_at + d * ref_row_stride(y), value);
     }
   }

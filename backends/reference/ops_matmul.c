@@ -2,7 +2,7 @@
  *
  * y[m, n] = activation(alpha * sum_k a[m, k] b[k, n] + bias[m, n]), for each matrix of the leading axes; with b of i8:
  * y[m, n] = activation(alpha * s[m] * scales[n] * sum_k q[m, k] b[k, n] + bias[m, n]), q and s as quantise_row makes
- * them.
+ * them; with weights of four bits scales[k / 32, n] is a factor of the column.
  *
  * Rows of a are taken ROWS at a time, widened once, so that their sums advance side by side; each sum still runs over k
  * in order.
@@ -67,6 +67,21 @@ __attribute__((no_sanitize("undefined"))) static void multiply_column(const doub
   sum[3] = d;
 }
 
+/* A column of b as it is multiplied: numbers as they are, or four bits times the scales of their groups. */
+static void widen_column(const ref_tensor *b, int64_t at, int64_t stride, const ref_tensor *scales, int64_t n,
+                         int64_t depth, double *column)
+{
+  if (scales->dtype != TSR_F16) {
+    ref_widen_row(b, at, stride, depth, column);
+    return;
+  }
+  for (int64_t k = 0; k < depth; k++) {
+    const int64_t group = k / TSR_I4_GROUP;
+    column[k] =
+        ref_widened(scales, group * scales->stride[0] + n * scales->stride[1]) * ref_four_bits(b, at, stride, k);
+  }
+}
+
 void ref_matmul(const ref_line *line)
 {
   const ref_tensor *a = &line->in[0], *b = &line->in[1], *bias = &line->in[2], *scales = &line->in[3];
@@ -77,10 +92,14 @@ void ref_matmul(const ref_line *line)
   double *rows = line->scratch, *column = rows + K * ROWS;
 
   assert(y->rank >= 2 && a->rank == y->rank && b->rank == y->rank);
-  assert(a->extent[axis] == M && b->extent[axis] == K && b->extent[axis + 1] == N);
+  const int four_bits = scales->dtype == TSR_F16;
+
+  assert(a->extent[axis] == M &&
+         b->extent[axis] == (four_bits ? (K + TSR_I4_GROUP - 1) / TSR_I4_GROUP * TSR_I4_BYTES : K) &&
+         b->extent[axis + 1] == N);
   assert(a->dtype == TSR_F32 && y->dtype == TSR_F32);
   assert((b->dtype == TSR_I8) == ref_present(scales));
-  assert(!ref_present(scales) || (scales->dtype == TSR_F32 && scales->rank == 1 && scales->extent[0] == N));
+  assert(!ref_present(scales) || (scales->rank == 1 + four_bits && scales->extent[four_bits] == N));
   assert(!ref_present(bias) || (bias->dtype == TSR_F32 && ref_same_extents(bias, y)));
 
   for (int64_t matrix = 0; matrix < ref_count(y, axis); matrix++) {
@@ -94,12 +113,12 @@ void ref_matmul(const ref_line *line)
       }
       for (int64_t n = 0; n < N; n++) {
         double sum[ROWS];
-        ref_widen_row(b, b_at + n * b->stride[axis + 1], b->stride[axis], K, column);
+        widen_column(b, b_at + n * b->stride[axis + 1], b->stride[axis], scales, n, K, column);
         multiply_column(rows, column, K, sum);
         for (int64_t i = 0; i < ROWS && first + i < M; i++) {
           const int64_t m = first + i;
           double z = attributes->alpha * unit[i] * sum[i];
-          if (ref_present(scales)) {
+          if (ref_present(scales) && !four_bits) {
             z *= ref_f32(scales, n * scales->stride[0]);
           }
           if (ref_present(bias)) {

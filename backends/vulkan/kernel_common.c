@@ -44,6 +44,11 @@ tsr_vk_view tsr_vk_view_in(const tsr_vk_planner *planner, int32_t slot)
   return planner->line->in[slot] != 0 ? tsr_vk_view_of(tsr_vk_in(planner, slot)) : (tsr_vk_view){.offset = 0};
 }
 
+int tsr_vk_has_four_bits(const tsr_vk_planner *planner, int32_t slot)
+{
+  return planner->line->in[slot] != 0 && tsr_vk_in(planner, slot)->dtype == TSR_F16;
+}
+
 uint64_t tsr_vk_elements(const tsr_tensor_desc *tensor)
 {
   uint64_t n = 1;

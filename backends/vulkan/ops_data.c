@@ -104,6 +104,9 @@ int tsr_vk_plan_gather(tsr_vk_planner *planner)
 
 int tsr_vk_plan_embedding(tsr_vk_planner *planner)
 {
+  if (tsr_vk_has_four_bits(planner, 2)) {
+    return 0;
+  }
   tsr_vk_view table = tsr_vk_view_in(planner, 0), ids = tsr_vk_view_in(planner, 1);
   tsr_vk_view y = tsr_vk_view_of(tsr_vk_out(planner, 0));
   tsr_vk_view views[2] = {{.offset = table.offset, .stride[3] = table.stride[3]}, {.offset = ids.offset}};

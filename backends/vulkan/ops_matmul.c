@@ -113,6 +113,9 @@ static int may_be_fused(const tsr_vk_caps *caps, const tsr_vk_product *p)
 
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
 {
+  if (tsr_vk_has_four_bits(planner, 3)) {
+    return 0;
+  }
   tsr_vk_product p = {
       .a = tsr_vk_view_in(planner, 0),
       .b = tsr_vk_view_in(planner, 1),

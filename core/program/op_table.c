@@ -7,6 +7,7 @@
 #include "core/program/program.h"
 
 #define F32    (1u << TSR_F32)
+#define F16    (1u << TSR_F16)
 #define I32    (1u << TSR_I32)
 #define FLOATS (1u << TSR_F32 | 1u << TSR_F16 | 1u << TSR_BF16)
 #define I8     (1u << TSR_I8)
@@ -48,10 +49,11 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
     [TSR_OP_MATMUL] = {
         {.name = "matmul", .tolerance = TSR_CLASS_PRODUCT,
          .formula = "y = activation(alpha a @ b + bias)",
-         .in = {{"a", F32, 0}, {"b", FLOATS | I8, 0}, {"bias", F32, 1}, {"scales", F32, 1, .since = 1}},
+         .in = {{"a", F32, 0}, {"b", FLOATS | I8, 0}, {"bias", F32, 1},
+                {"scales", F32 | F16, 1, .since = 1}},
          .out = {{"y", F32, 0}}},
         tsr_rule_matmul, tsr_flops_matmul, tsr_gradient_matmul,
-        .attributes = ALPHA | ACTIVATION | REDUCED_PRECISION},
+        .attributes = ALPHA | ACTIVATION | REDUCED_PRECISION, .late = {LATE_OPERAND(3, F16, 7)}},
     [TSR_OP_SOFTMAX] = {
         {.name = "softmax", .tolerance = TSR_CLASS_ELEMENTWISE,
          .formula = "y = exp(z - max z) / sum exp(z - max z), z = x + mask",
@@ -116,9 +118,10 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
     [TSR_OP_EMBEDDING] = {
         {.name = "embedding", .tolerance = TSR_CLASS_ELEMENTWISE,
          .formula = "y[.., :] = alpha table[ids[..], :]",
-         .in = {{"table", FLOATS | I8, 0}, {"ids", I32, 0}, {"scales", F32, 1, .since = 1}}, .out = {{"y", F32, 0}}},
+         .in = {{"table", FLOATS | I8, 0}, {"ids", I32, 0}, {"scales", F32 | F16, 1, .since = 1}},
+         .out = {{"y", F32, 0}}},
         tsr_rule_embedding, tsr_flops_none, tsr_gradient_embedding,
-        .attributes = ALPHA | PADDING, .bytes = tsr_bytes_embedding},
+        .attributes = ALPHA | PADDING, .bytes = tsr_bytes_embedding, .late = {LATE_OPERAND(2, F16, 7)}},
     [TSR_OP_COPY] = {
         {.name = "copy", .tolerance = TSR_CLASS_EXACT,
          .formula = "y = x, contiguous, as another type",
@@ -373,12 +376,15 @@ static double whole_bytes(const tsr_program_desc *program, const int32_t *tensor
   return sum;
 }
 
-/* Of the table only the rows that are asked for are read, as many elements as the result has; of its scales one a
- * row. */
+/* Of the table and of its scales only the rows that are asked for are read. */
 double tsr_bytes_embedding(const tsr_program_desc *program, const tsr_line_desc *line)
 {
-  return part_bytes(program, line->in[0], elements(program, line->out[0])) + tensor_bytes(program, line->in[1]) +
-         part_bytes(program, line->in[2], elements(program, line->in[1])) + tensor_bytes(program, line->out[0]);
+  const tsr_tensor_desc *rows_of = tsr_tensor_at(program, line->in[0]);
+  const tsr_tensor_desc *scales = line->in[2] ? tsr_tensor_at(program, line->in[2]) : NULL;
+  const double rows = elements(program, line->in[1]);
+  return part_bytes(program, line->in[0], rows * (double)rows_of->extent[1]) + tensor_bytes(program, line->in[1]) +
+         part_bytes(program, line->in[2], rows * (scales && scales->rank == 2 ? (double)scales->extent[1] : 1.0)) +
+         tensor_bytes(program, line->out[0]);
 }
 
 double tsr_bytes_gather(const tsr_program_desc *program, const tsr_line_desc *line)

@@ -79,6 +79,12 @@ tsr_ref tsr_matmul_i8(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_
                                            .attributes = {.alpha = alpha, .activation = activation}});
 }
 
+tsr_ref tsr_matmul_i4(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha,
+                      int32_t activation)
+{
+  return tsr_matmul_i8(p, a, b, scales, bias, alpha, activation);
+}
+
 tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b)
 {
   return tsr_matmul(p, a, b, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
@@ -211,6 +217,11 @@ tsr_ref tsr_embedding_i8(tsr_program *p, tsr_ref table, tsr_ref scales, tsr_ref 
 {
   tsr_line_desc line = {.op = TSR_OP_EMBEDDING, .in = {table, ids, scales}, .attributes = {.alpha = alpha}};
   return tsr_line_append(p, &line);
+}
+
+tsr_ref tsr_embedding_i4(tsr_program *p, tsr_ref table, tsr_ref scales, tsr_ref ids, float alpha)
+{
+  return tsr_embedding_i8(p, table, scales, ids, alpha);
 }
 
 tsr_ref tsr_copy(tsr_program *p, tsr_ref x, tsr_dtype dtype)

@@ -84,8 +84,16 @@ int tsr_rule_same_dtype(tsr_program *program, const tsr_line_desc *line, tsr_dty
   return 0;
 }
 
-/* Weights of i8 have scales [n], others have none. `weights` and `scales` are slots. */
-static int scaled(tsr_program *program, tsr_line_desc *line, int32_t weights, int32_t scales, int64_t n)
+/* 1 if weights have four bits: their scales, in that slot, are f16. */
+static int has_four_bits(const tsr_program *program, const tsr_line_desc *line, int32_t scales)
+{
+  return line->in[scales] != TSR_NONE && tsr_rule_operand(program, line, scales)->dtype == TSR_F16;
+}
+
+/* Weights of i8 have scales [n], those of four bits have them of_groups, others have none. `weights` and `scales` are
+ * slots. */
+static int scaled(tsr_program *program, tsr_line_desc *line, int32_t weights, int32_t scales, int64_t n,
+                  const tsr_shape *of_groups)
 {
   tsr_dtype dtype = tsr_rule_operand(program, line, weights)->dtype;
   if ((dtype == TSR_I8) != (line->in[scales] != TSR_NONE)) {
@@ -94,6 +102,9 @@ static int scaled(tsr_program *program, tsr_line_desc *line, int32_t weights, in
                      "the operand '%s' is %s: '%s' must be given with i8, and with i8 alone", info->in[weights].name,
                      tsr_dtype_name(dtype), info->in[scales].name);
     return 0;
+  }
+  if (has_four_bits(program, line, scales)) {
+    return tsr_rule_exactly(program, line, scales, of_groups);
   }
   tsr_shape shape = tsr_shape_make(1, &n);
   return tsr_rule_exactly(program, line, scales, &shape);
@@ -109,7 +120,15 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
   tsr_shape_print(&a, text_a, sizeof text_a);
   tsr_shape_print(&b, text_b, sizeof text_b);
   int64_t m = a.extent[a.rank - 2], k = a.extent[a.rank - 1], n = b.extent[b.rank - 1];
-  if (b.extent[b.rank - 2] != k) {
+  const int64_t groups = (k + TSR_I4_GROUP - 1) / TSR_I4_GROUP, depth = b.extent[b.rank - 2];
+  const int four_bits = has_four_bits(program, line, 3);
+  if (four_bits && depth != TSR_I4_BYTES * groups) {
+    tsr_program_fail(program, line->op, TSR_ERR_SHAPE,
+                     "a %s and b %s: with weights of four bits a depth of %lld takes %lld bytes", text_a, text_b,
+                     (long long)k, (long long)(TSR_I4_BYTES * groups));
+    return 0;
+  }
+  if (!four_bits && depth != k) {
     tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "a %s and b %s: the inner extents differ", text_a, text_b);
     return 0;
   }
@@ -124,7 +143,8 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "%d is no activation", activation);
     return 0;
   }
-  if (!scaled(program, line, 1, 3, n)) {
+  const tsr_shape scales = TSR_SHAPE(groups, n);
+  if (!scaled(program, line, 1, 3, n, &scales)) {
     return 0;
   }
   tsr_dtype dtype = tsr_rule_operand(program, line, 1)->dtype;
@@ -150,7 +170,7 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
   if (!tsr_rule_expand(program, line, 0, &full)) {
     return 0;
   }
-  full.extent[batch.rank] = k;
+  full.extent[batch.rank] = depth;
   full.extent[batch.rank + 1] = n;
   if (!tsr_rule_expand(program, line, 1, &full)) {
     return 0;
@@ -336,11 +356,19 @@ int tsr_rule_embedding(tsr_program *program, tsr_line_desc *line)
   if (!tsr_rule_rank(program, line, 0, 2, 2) || !tsr_rule_rank(program, line, 1, 0, TSR_MAX_RANK - 1)) {
     return 0;
   }
-  if (!scaled(program, line, 0, 2, tsr_rule_operand(program, line, 0)->extent[0])) {
+  const tsr_shape table = tsr_rule_shape(program, line, 0);
+  const tsr_shape scales = TSR_SHAPE(table.extent[0], table.extent[1] / TSR_I4_BYTES);
+  const int four_bits = has_four_bits(program, line, 2);
+  if (four_bits && table.extent[1] % TSR_I4_BYTES != 0) {
+    tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "a row of weights of four bits takes %d bytes a group, not %lld",
+                     TSR_I4_BYTES, (long long)table.extent[1]);
+    return 0;
+  }
+  if (!scaled(program, line, 0, 2, table.extent[0], &scales)) {
     return 0;
   }
   tsr_shape shape = tsr_rule_shape(program, line, 1);
-  shape.extent[shape.rank++] = tsr_rule_operand(program, line, 0)->extent[1];
+  shape.extent[shape.rank++] = four_bits ? scales.extent[1] * TSR_I4_GROUP : table.extent[1];
   return tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }
 

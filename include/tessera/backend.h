@@ -50,7 +50,7 @@ extern "C" {
 #endif
 
 #define TSR_ABI_MAJOR 1u
-#define TSR_ABI_MINOR 6u
+#define TSR_ABI_MINOR 7u
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
@@ -118,12 +118,18 @@ enum {
   TSR_I32 = 5   /* two's complement: ids, lengths, positions */
 };
 
+/* Weights of four bits, which are stored as TSR_I8 (since 1.7): steps of k that share a scale, and the bytes that these
+ * take in a column. */
+#define TSR_I4_GROUP 32
+#define TSR_I4_BYTES 16
+
 /* Operators. What each means is written once, in tessera/ops.h; here stand the slots of its line: in[] and out[] in
  * order ("?" may be absent), and the attributes that it reads. */
 enum {
   TSR_OP_MATMUL = 1,      /* in a, b, bias?, scales?       out y            alpha, activation,
                            *                                               reduced_precision
-                           * b i8, scales: since 1.1; reduced_precision: since 1.4 */
+                           * b i8, scales: since 1.1; reduced_precision: since 1.4; scales f16, with which b has
+                           * weights of four bits: since 1.7 */
   TSR_OP_SOFTMAX = 2,     /* in x, mask?                   out y */
   TSR_OP_LOG_SOFTMAX = 3, /* in x                          out y */
   TSR_OP_LAYERNORM = 4,   /* in x, gain, bias?             out y            epsilon, unbiased
@@ -139,7 +145,7 @@ enum {
   TSR_OP_GELU = 10,       /* in x                          out y            activation: GELU_ERF or GELU_TANH */
   TSR_OP_SILU = 11,       /* in x                          out y */
   TSR_OP_EMBEDDING = 12,  /* in table, ids, scales?        out y            alpha
-                           * table i8, scales: since 1.1 */
+                           * table i8, scales: since 1.1; scales f16: since 1.7, as of matmul */
   TSR_OP_COPY = 13,       /* in x                          out y            dtype */
   TSR_OP_APPEND = 14,     /* in x, position?               out state
                            * state f16|bf16: since 1.4 */

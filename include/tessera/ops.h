@@ -73,6 +73,17 @@ TSR_API tsr_ref tsr_matmul_rounded(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref
 TSR_API tsr_ref tsr_matmul_i8(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha,
                               int32_t activation);
 
+/* The same with weights of four bits, in groups of TSR_I4_GROUP steps of k, each with a scale for each column:
+ *   y[m, n] = activation(alpha * s[m] * sum_g scales[g, n] * (sum_{k in g} q[m, k] w[k, n]) + bias[m, n])
+ *   b      [.., 16 G, N] i8, rank 2 to 4, G = ceil(K / 32): two weights w of -8 .. 7 a byte. Byte j of a column holds
+ *          w + 8 of k = 8 (j / 4) + j % 4 in its lower four bits, and that of k + 4 in its upper four. Four bytes hold
+ *          eight neighbours, the first four below the others. What stands for k >= K is not seen.
+ *   scales [G, N] f16, finite or NaN, the same for each matrix of b;  a, K, s, q, the rest: as of tsr_matmul_i8
+ * The sum over a group is exact. It may be multiplied with its scale whole, or in parts of four products or more.
+ * Class: product, as of tsr_matmul_i8. The type of its scales tells a line's weights apart. */
+TSR_API tsr_ref tsr_matmul_i4(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scales, tsr_ref bias, float alpha,
+                              int32_t activation);
+
 /* y = a @ b: tsr_matmul with alpha 1, no bias, no activation. */
 TSR_API tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b);
 
@@ -197,6 +208,11 @@ TSR_API tsr_ref tsr_embedding_padded(tsr_program *p, tsr_ref table, tsr_ref ids,
  *   table [V, D] i8;  scales [V] f32;  ids, y: as above
  * The factors may be multiplied in any order. Class: elementwise. */
 TSR_API tsr_ref tsr_embedding_i8(tsr_program *p, tsr_ref table, tsr_ref scales, tsr_ref ids, float alpha);
+
+/* The same with weights of four bits: y[.., d] = alpha * scales[ids[..], d / 32] * w[ids[..], d]
+ *   table [V, 16 G] i8;  scales [V, G] f16;  both as tsr_matmul_i4 has a column;  ids: as above
+ * Returns y [.., 32 G]: a table of another width is cut by tsr_slice. Class: elementwise. */
+TSR_API tsr_ref tsr_embedding_i4(tsr_program *p, tsr_ref table, tsr_ref scales, tsr_ref ids, float alpha);
 
 /* y = x, contiguous, as `dtype`. Any type to itself; f32, f16 and bf16 to each other: widening exact, narrowing to
  * nearest, ties to even, subnormals kept, overflow to infinity. Class: exact. */

@@ -238,8 +238,9 @@ class Program:
     ) -> Tensor:
         """activation(alpha * a @ b + bias).
 
-        scales: of the columns of b, which is i8 then. activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``,
-        ``"silu"``. factors: ``"f16"`` or ``"bf16"``: both factors may be rounded to that type."""
+        scales: of the columns of b, which is i8 then; of f16, of its groups, and b has weights of four bits.
+        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``. factors: ``"f16"`` or ``"bf16"``: both
+        factors may be rounded to that type."""
         operands = (self._program, self._ref(a), self._ref(b))
         rest = (self._ref(bias), alpha, _chosen("activation", activation, _ACTIVATIONS))
         if scales is not None:
@@ -339,7 +340,7 @@ class Program:
     def embedding(
         self, table: Tensor, ids: Tensor, *, scales: Optional[Tensor] = None, alpha: float = 1.0
     ) -> Tensor:
-        """alpha * table[ids]; scales: of the rows of a table of i8."""
+        """alpha * table[ids]; scales: of the rows of a table of i8; of f16, of the groups of one of four bits."""
         if scales is not None:
             return self._take(
                 lib.tsr_embedding_i8(self._program, self._ref(table), self._ref(scales), self._ref(ids), alpha)

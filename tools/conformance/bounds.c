@@ -409,7 +409,9 @@ static tsr_status bound_line(check_values *values, const tsr_line_desc *desc)
 {
   switch (desc->op) {
   case TSR_OP_MATMUL:
-    return desc->in[3] ? check_bound_matmul_i8(values, desc) : check_bound_matmul(values, desc);
+    return !desc->in[3]                                                     ? check_bound_matmul(values, desc)
+           : check_tensor_of(values, desc->in[3]).storage->dtype == TSR_F16 ? check_bound_matmul_i4(values, desc)
+                                                                            : check_bound_matmul_i8(values, desc);
   case TSR_OP_REDUCE_SUM:
     return check_bound_reduce_sum(values, desc);
   case TSR_OP_SOFTMAX:
@@ -458,7 +460,9 @@ static tsr_status bound_line(check_values *values, const tsr_line_desc *desc)
   case TSR_OP_SILU:
     return bound_elementwise(values, desc);
   case TSR_OP_EMBEDDING:
-    return desc->in[2] ? check_bound_embedding_i8(values, desc) : bound_moves(values, desc);
+    return !desc->in[2]                                                     ? bound_moves(values, desc)
+           : check_tensor_of(values, desc->in[2]).storage->dtype == TSR_F16 ? check_bound_embedding_i4(values, desc)
+                                                                            : check_bound_embedding_i8(values, desc);
   case TSR_OP_COPY:
   case TSR_OP_APPEND:
   case TSR_OP_UPDATE:

@@ -171,6 +171,8 @@ double check_drop_factor(const check_values *values, int32_t seed, const tsr_op_
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_matmul_i8(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
+tsr_status check_bound_matmul_i4(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
+tsr_status check_bound_embedding_i4(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_reduce_sum(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_softmax(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_log_softmax(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;

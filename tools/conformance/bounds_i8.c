@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bounds of the operators with weights of i8: matmul and embedding.
+ * Bounds of the operators with weights of i8 and of four bits: matmul and embedding.
  */
 #include <stdlib.h>
 
@@ -149,6 +149,61 @@ tsr_status check_bound_matmul_i8(check_values *values, const tsr_line_desc *line
   return status;
 }
 
+/* Weight k of a column of weights of four bits whose first byte is at `place`. */
+static double half_value(const check_tensor *t, int64_t place, int64_t stride, int64_t k)
+{
+  const int32_t byte = ((const uint8_t *)t->storage->bytes)[place + (k / 8 * 4 + k % 4) * stride];
+  return (double)((k % 8 < 4 ? byte % 16 : byte / 16) - 8);
+}
+
+/* y = f(alpha s S + offset), S = sum scale q w, of which each part of four products may be rounded to f32, and each sum
+ * of such parts. */
+tsr_status check_bound_matmul_i4(check_values *values, const tsr_line_desc *line)
+{
+  check_tensor a = check_tensor_of(values, line->in[0]);
+  check_tensor b = check_tensor_of(values, line->in[1]);
+  check_tensor bias = check_tensor_of(values, line->in[2]);
+  check_tensor scales = check_tensor_of(values, line->in[3]);
+  check_tensor y = check_tensor_of(values, line->out[0]);
+  const int64_t n_sum = a.extent[3];
+  const double rounding = check_gamma((double)(n_sum + 3) / 4.0 + 2.0);
+  quantised_row row = {.q = malloc((size_t)n_sum * 2 * sizeof(double) + 1)};
+  tsr_status status = check_errors_init(&y);
+
+  if (!status && !row.q) {
+    status = tsr_fail(TSR_ERR_OUT_OF_MEMORY, "conformance: no memory for a row of %lld elements", (long long)n_sum);
+  }
+  row.spread = row.q + n_sum;
+  for (int64_t i0 = 0; i0 < y.extent[0] && !status; i0++) {
+    for (int64_t i1 = 0; i1 < y.extent[1]; i1++) {
+      for (int64_t m = 0; m < y.extent[2]; m++) {
+        quantise(&a, check_place(&a, i0, i1, m, 0), n_sum, &row);
+        for (int64_t n = 0; n < y.extent[3]; n++) {
+          const int64_t at_b = check_place(&b, i0, i1, 0, n);
+          double sum = 0.0, size = 0.0, reach = 0.0, known = 0.0; /* known: NaN where a scale is */
+          for (int64_t k = 0; k < n_sum; k++) {
+            const double scale = check_value(&scales, check_place(&scales, 0, 0, k / TSR_I4_GROUP, n));
+            const double weight = scale * half_value(&b, at_b, b.stride[2], k);
+            known += 0.0 * scale;
+            sum += row.q[k] * weight;
+            size += (fabs(row.q[k]) + row.spread[k]) * fabs(weight);
+            reach += row.spread[k] * fabs(weight);
+          }
+          int64_t at_bias = bias.storage ? check_place(&bias, i0, i1, m, n) : 0;
+          double offset = bias.storage ? check_value(&bias, at_bias) : 0.0;
+          double offset_error = bias.storage ? check_error(&bias, at_bias) : 0.0;
+          double error = isnan(known) ? 0.0
+                                      : element_error(&row, &line->attributes, sum, reach + rounding * size, 1.0, 0.0,
+                                                      offset, offset_error);
+          y.storage->error[check_place(&y, i0, i1, m, n)] = row.special ? 0.0 : error;
+        }
+      }
+    }
+  }
+  free(row.q);
+  return status;
+}
+
 /* y = alpha scale table[id], of each element of the row. */
 tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *line)
 {
@@ -171,6 +226,33 @@ tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *l
           const double factor[] = {alpha, fabs(check_value(&scales, at_scale)) + carried, byte};
           int64_t at = check_place(&y, i[0], i[1], i[2], i[3]);
           y.storage->error[at] = isfinite(factor[1]) ? alpha * carried * byte + product_error(factor, 3) : 0.0;
+        }
+      }
+    }
+  }
+  return status;
+}
+
+tsr_status check_bound_embedding_i4(check_values *values, const tsr_line_desc *line)
+{
+  check_tensor table = check_tensor_of(values, line->in[0]);
+  check_tensor ids = check_tensor_of(values, line->in[1]);
+  check_tensor scales = check_tensor_of(values, line->in[2]);
+  check_tensor y = check_tensor_of(values, line->out[0]);
+  const double alpha = fabs((double)line->attributes.alpha);
+  tsr_status status = check_errors_init(&y);
+  int64_t i[4];
+
+  for (i[0] = 0; i[0] < y.extent[0] && !status; i[0]++) {
+    for (i[1] = 0; i[1] < y.extent[1]; i[1]++) {
+      for (i[2] = 0; i[2] < y.extent[2]; i[2]++) {
+        int64_t id = check_integer(&ids, check_place(&ids, 0, i[0], i[1], i[2]));
+        for (i[3] = 0; i[3] < y.extent[3] && id >= 0 && id < table.extent[2]; i[3]++) {
+          const double scale = fabs(check_value(&scales, check_place(&scales, 0, 0, id, i[3] / TSR_I4_GROUP)));
+          const double weight = fabs(half_value(&table, check_place(&table, 0, 0, id, 0), table.stride[3], i[3]));
+          const double factor[] = {alpha, scale, weight};
+          int64_t at = check_place(&y, i[0], i[1], i[2], i[3]);
+          y.storage->error[at] = isfinite(scale) ? product_error(factor, 3) : 0.0;
         }
       }
     }

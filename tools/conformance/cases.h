@@ -98,7 +98,7 @@ void check_random_squares(check_table *table, check_draw *draw, int32_t what);
 void check_random_adam(check_table *table, check_draw *draw, int32_t what);
 
 /* What check_random_matmul, _attention and _program take. */
-enum { CHECK_MATMUL_FLOAT, CHECK_MATMUL_I8, CHECK_MATMUL_REDUCED };
+enum { CHECK_MATMUL_FLOAT, CHECK_MATMUL_I8, CHECK_MATMUL_I4, CHECK_MATMUL_REDUCED };
 enum { CHECK_ATTENTION_F32, CHECK_ATTENTION_HALVES };
 enum {
   CHECK_PROGRAM_NORMS,

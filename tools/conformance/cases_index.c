@@ -9,6 +9,7 @@
  */
 typedef struct index_params {
   int32_t op, dtype, view, data, axis, outside, view_index; /* of i8 the data are those of the scales */
+  int32_t four_bits;                                        /* 1: a table of four bits, of dtype TSR_I8 */
   tsr_shape x;                                              /* the table */
   tsr_shape index;                                          /* the ids */
   float alpha;
@@ -37,6 +38,11 @@ static void build_index(check_build *build, const void *data)
   tsr_ref index = check_operand(build, TSR_STORAGE_INPUT, TSR_I32, p->index, (check_view)p->view_index, ids);
   if (p->op == TSR_OP_GATHER) {
     y = tsr_gather(program, x, index, p->axis);
+  } else if (p->four_bits) {
+    const tsr_shape groups = TSR_SHAPE(p->x.extent[0], p->x.extent[1] / TSR_I4_BYTES);
+    tsr_ref scales = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F16, groups, (check_view)p->view,
+                                   CHECK_FILL(.data = (check_data)p->data));
+    y = tsr_embedding_i4(program, x, scales, index, p->alpha);
   } else if (p->dtype == TSR_I8) {
     tsr_ref scales = check_operand(build, TSR_STORAGE_CONSTANT, TSR_F32, TSR_SHAPE(p->x.extent[0]), (check_view)p->view,
                                    CHECK_FILL(.data = (check_data)p->data));
@@ -57,8 +63,9 @@ static void add_index(check_table *table, index_params p)
   if (p.op == TSR_OP_EMBEDDING) {
     check_table_add(table, p.op, build_index, &p, sizeof(p),
                     "embedding(table=%s,type=%s,ids=%s,range=%s,view=%s/%s,alpha=%g,data=%s)", x,
-                    tsr_dtype_name(p.dtype), index, outside[p.outside], check_view_name((check_view)p.view),
-                    check_view_name((check_view)p.view_index), (double)p.alpha, check_data_name((check_data)p.data));
+                    p.four_bits ? "i4" : tsr_dtype_name(p.dtype), index, outside[p.outside],
+                    check_view_name((check_view)p.view), check_view_name((check_view)p.view_index), (double)p.alpha,
+                    check_data_name((check_data)p.data));
   } else {
     check_table_add(table, p.op, build_index, &p, sizeof(p),
                     "gather(x=%s,type=%s,index=%s,range=%s,axis=%d,view=%s/%s,data=%s)", x, tsr_dtype_name(p.dtype),
@@ -182,6 +189,42 @@ static void add_gather(check_table *table)
   }
 }
 
+/* Tables of four bits: x has the bytes of whole groups. */
+static void add_four_bits(check_table *table)
+{
+  static const int32_t groups[] = {1, 2, 3, 8, 17};
+  static const int32_t views[] = {CHECK_DENSE,      CHECK_OFFSET,   CHECK_PADDED,   CHECK_STRIDED,
+                                  CHECK_TRANSPOSED, CHECK_PADDED_T, CHECK_BROADCAST};
+  static const int32_t data[] = {CHECK_UNIFORM, CHECK_TINY, CHECK_NAN, CHECK_INF};
+  index_params p = {.op = TSR_OP_EMBEDDING, .dtype = TSR_I8, .four_bits = 1, .index = TSR_SHAPE(11)};
+
+  for (int32_t i = 0; i < COUNT_OF(groups); i++) {
+    p.x = TSR_SHAPE(19, groups[i] * TSR_I4_BYTES);
+    p.alpha = i % 2 ? 1.0f : 16.0f;
+    p.outside = i % 3;
+    add_index(table, p);
+  }
+  p.index = TSR_SHAPE(4, 5);
+  p.x = TSR_SHAPE(13, 3 * TSR_I4_BYTES);
+  for (int32_t i = 0; i < COUNT_OF(views); i++) {
+    p.view = views[i];
+    p.view_index = i % 2 ? CHECK_DENSE : CHECK_STRIDED;
+    p.alpha = i % 2 ? 22.627417f : 1.0f;
+    add_index(table, p);
+  }
+  p.view = p.view_index = CHECK_DENSE;
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
+    p.data = data[i];
+    add_index(table, p);
+  }
+  p.data = CHECK_UNIFORM;
+  p.x = TSR_SHAPE(0, TSR_I4_BYTES);
+  add_index(table, p);
+  p.x = TSR_SHAPE(32003, 2 * TSR_I4_BYTES);
+  p.index = TSR_SHAPE(3, 300);
+  add_index(table, p);
+}
+
 /* Vocabularies, and more than 2^20 elements of the result. */
 static void add_large_indices(check_table *table)
 {
@@ -222,6 +265,7 @@ void check_cases_index(check_table *table)
     return;
   }
   add_embedding(table);
+  add_four_bits(table);
   add_gather(table);
   add_index(
       table,
@@ -245,6 +289,10 @@ void check_random_index(check_table *table, check_draw *draw, int32_t what)
     p.x = check_draw_is_large(draw) ? check_draw_large(draw, 2, 2, 2000) : check_draw_shape(draw, 2, 2, 600, 100000);
     p.index = check_draw_shape(draw, 0, 3, 60, 100);
     p.alpha = CHECK_DRAW(draw, alphas);
+    if (p.dtype == TSR_I8 && check_draw_once_in(draw, 2)) {
+      p.four_bits = 1;
+      p.x.extent[1] = (p.x.extent[1] + TSR_I4_BYTES - 1) / TSR_I4_BYTES * TSR_I4_BYTES;
+    }
   } else {
     p.dtype = CHECK_DRAW(draw, types);
     p.x = check_draw_shape(draw, 1, 4, 600, 20000);

@@ -53,12 +53,21 @@ static tsr_shape with_batch(int32_t rank, const int64_t *leading, int64_t rows, 
 
 static check_fill fill_b(const matmul_params *p)
 {
+  enum { FOUR_BITS = BYTES_LOWEST + 1 };
   static const int32_t ends[] = {-128, 127, -128, -128, 127, -128, -128};
+  static const int32_t half_ends[] = {0, -1, 0, -16, 15, 0, 0},
+                       small_halves[] = {-120, -119, -103, -121, -104, -137 + 256};
 
   if (p->dtype != TSR_I8) {
     return CHECK_FILL(.data = (check_data)p->data_b);
   }
-  switch (p->data_b) {
+  switch (p->data_b + (p->four_bits ? FOUR_BITS : 0)) {
+  case BYTES_SMALL + FOUR_BITS: /* halves of 7, 8 and 9, which stand for -1 .. 1 */
+    return CHECK_FILL(.list = small_halves, .n_list = COUNT_OF(small_halves));
+  case BYTES_ENDS + FOUR_BITS:
+    return CHECK_FILL(.list = half_ends, .n_list = COUNT_OF(half_ends));
+  case BYTES_LOWEST + FOUR_BITS:
+    return CHECK_FILL(.low = 0, .high = 0);
   case BYTES_SMALL:
     return CHECK_FILL(.low = -2, .high = 2);
   case BYTES_ENDS:
@@ -75,7 +84,8 @@ static void build_matmul(check_build *build, const void *data)
   const matmul_params *p = data;
   const batch lead = batch_of(p);
   tsr_shape shape_a = with_batch(lead.rank_a, lead.a, p->m, p->k);
-  tsr_shape shape_b = with_batch(lead.rank_b, lead.b, p->k, p->n);
+  const int64_t groups = (p->k + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+  tsr_shape shape_b = with_batch(lead.rank_b, lead.b, p->four_bits ? groups * TSR_I4_BYTES : p->k, p->n);
   tsr_ref bias = TSR_NONE, y;
   check_fill fill = CHECK_FILL(.data = p->data_a == CHECK_INTEGER ? CHECK_INTEGER : CHECK_NORMAL);
   int32_t kind = lead.rank_b == 0 && !p->varies ? TSR_STORAGE_CONSTANT : TSR_STORAGE_INPUT;
@@ -104,7 +114,12 @@ static void build_matmul(check_build *build, const void *data)
   } else if (p->bias == BIAS_ONE) {
     bias = check_operand(build, TSR_STORAGE_INPUT, TSR_F32, TSR_SHAPE(1), CHECK_DENSE, fill);
   }
-  if (p->dtype == TSR_I8) {
+  if (p->four_bits) {
+    const int32_t columns_of_scales[TSR_MAX_RANK] = {CHECK_UNCUT, CHECK_DIMENSION_2};
+    tsr_ref scales = check_operand_cut(build, kind, TSR_F16, TSR_SHAPE(groups, p->n), (check_view)p->view_scales,
+                                       CHECK_FILL(.data = (check_data)p->data_scales), columns_of_scales);
+    y = tsr_matmul_i4(build->program, a, b, scales, bias, p->alpha, p->activation);
+  } else if (p->dtype == TSR_I8) {
     tsr_ref scales = check_operand_cut(build, kind, TSR_F32, TSR_SHAPE(p->n), (check_view)p->view_scales,
                                        CHECK_FILL(.data = (check_data)p->data_scales), column);
     y = tsr_matmul_i8(build->program, a, b, scales, bias, p->alpha, p->activation);
@@ -128,6 +143,7 @@ void check_matmul_add(check_table *table, matmul_params p)
 {
   const int quantised = p.dtype == TSR_I8;
   const char *data_b = quantised ? bytes_names[p.data_b] : check_data_name((check_data)p.data_b);
+  const char *dtype = p.four_bits ? "i4" : tsr_dtype_name(p.dtype);
   char view_scales[32] = "", data_scales[32] = "", leading[32], rounded[32] = "";
 
   if (p.reduced) {
@@ -145,9 +161,9 @@ void check_matmul_add(check_table *table, matmul_params p)
   check_case *test = check_table_add(
       table, TSR_OP_MATMUL, build_matmul, &p, sizeof(p),
       "matmul(M=%d,N=%d,K=%d,batch=%s,b=%s%s,bias=%s,act=%s,view=%s/%s%s,alpha=%g,data=%s/%s%s%s)", (int)p.m, (int)p.n,
-      (int)p.k, leading, tsr_dtype_name(p.dtype), p.varies ? " input" : "", bias_names[p.bias],
-      activation_names[p.activation], check_view_name((check_view)p.view_a), check_view_name((check_view)p.view_b),
-      view_scales, (double)p.alpha, check_data_name((check_data)p.data_a), data_b, data_scales, rounded);
+      (int)p.k, leading, dtype, p.varies ? " input" : "", bias_names[p.bias], activation_names[p.activation],
+      check_view_name((check_view)p.view_a), check_view_name((check_view)p.view_b), view_scales, (double)p.alpha,
+      check_data_name((check_data)p.data_a), data_b, data_scales, rounded);
   if (table->large) {
     cut(test, &p);
   }
@@ -432,6 +448,7 @@ static void add_perf(check_table *table)
                                            .view_b = CHECK_TRANSPOSED));
   }
   check_perf_matmul_i8(table);
+  check_perf_matmul_i4(table);
 }
 
 /* How many matrices a batch has. */
@@ -490,7 +507,11 @@ static void draw_extents(check_draw *draw, matmul_params *p, int32_t what)
     *extent[longest] = (*extent[longest] + 1) / 2;
   }
   if (check_draw_below(draw, 4) < (what == CHECK_MATMUL_FLOAT ? 1 : 3)) {
-    group = (what == CHECK_MATMUL_I8 ? 16 : what == CHECK_MATMUL_REDUCED ? 8 : 4) << check_draw_below(draw, 3);
+    group = (what == CHECK_MATMUL_I4        ? 32
+             : what == CHECK_MATMUL_I8      ? 16
+             : what == CHECK_MATMUL_REDUCED ? 8
+                                            : 4)
+            << check_draw_below(draw, 3);
     p->n = (p->n + group - 1) / group * group;
     p->k = (p->k + group - 1) / group * group;
     p->m = what == CHECK_MATMUL_REDUCED ? (p->m + group - 1) / group * group : p->m;
@@ -506,7 +527,9 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
                                   CHECK_TINY,     CHECK_MIXED,  CHECK_CANCEL,  CHECK_SPIKE,   CHECK_ZERO,
                                   CHECK_CONSTANT, CHECK_NEGINF, CHECK_INF,     CHECK_NAN,     CHECK_SPECIAL,
                                   CHECK_EXTREME,  CHECK_POSINF, CHECK_SHIFTED, CHECK_POSITIVE};
+  static const int32_t finite[] = {CHECK_UNIFORM, CHECK_WIDE, CHECK_TINY, CHECK_ZERO, CHECK_NAN, CHECK_SPIKE};
   static const float alphas[] = {1.0f, 1.0f, 1.0f, 1.0f, -1.0f, 0.125f, 0.0f, 3.0f};
+  const int is_quantised = what == CHECK_MATMUL_I8 || what == CHECK_MATMUL_I4;
   matmul_params p = PARAMS(.dtype = TSR_I8);
 
   if (check_draw_once_in(draw, 6)) {
@@ -522,12 +545,14 @@ void check_random_matmul(check_table *table, check_draw *draw, int32_t what)
   p.alpha = CHECK_DRAW(draw, alphas);
   p.varies = check_draw_once_in(draw, 3);
   p.view_a = check_draw_view(draw);
-  p.view_b = check_draw_below(draw, 4) < (what == CHECK_MATMUL_I8 ? 3 : 1) ? CHECK_TRANSPOSED : check_draw_view(draw);
+  p.view_b = check_draw_below(draw, 4) < (is_quantised ? 3 : 1) ? CHECK_TRANSPOSED : check_draw_view(draw);
   p.data_a = check_draw_data(draw, kinds, COUNT_OF(kinds));
-  if (what == CHECK_MATMUL_I8) {
-    p.view_scales = check_draw_view(draw);
+  if (is_quantised) {
+    p.four_bits = what == CHECK_MATMUL_I4;
+    p.view_scales = check_draw_below(draw, 4) < 3 * p.four_bits ? CHECK_TRANSPOSED : check_draw_view(draw);
     p.data_b = check_draw_below(draw, BYTES_LOWEST + 1);
-    p.data_scales = check_draw_once_in(draw, 8) ? CHECK_DRAW(draw, kinds) : CHECK_NORMAL;
+    p.data_scales =
+        check_draw_once_in(draw, 8) ? p.four_bits ? CHECK_DRAW(draw, finite) : CHECK_DRAW(draw, kinds) : CHECK_NORMAL;
   } else {
     p.reduced = what == CHECK_MATMUL_REDUCED;
     p.dtype = check_float_dtypes[p.reduced ? 1 + check_draw_once_in(draw, 3) : check_draw_below(draw, 3)];
@@ -554,6 +579,7 @@ void check_cases_matmul(check_table *table)
   add_empty(table);
   add_values(table);
   check_cases_matmul_i8(table);
+  check_cases_matmul_i4(table);
   check_cases_matmul_reduced(table);
   table->large = 1;
   add_large(table);

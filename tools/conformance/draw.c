@@ -106,6 +106,7 @@ static const struct {
 } families[] = {
     {"matmul", check_random_matmul, CHECK_MATMUL_FLOAT},
     {"matmul i8", check_random_matmul, CHECK_MATMUL_I8},
+    {"matmul i4", check_random_matmul, CHECK_MATMUL_I4},
     {"matmul narrow", check_random_matmul, CHECK_MATMUL_REDUCED},
     {"attention", check_random_attention, CHECK_ATTENTION_F32},
     {"attention halves", check_random_attention, CHECK_ATTENTION_HALVES},

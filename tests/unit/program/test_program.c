@@ -218,6 +218,53 @@ static void test_weights_of_i8(void **state)
   }
 }
 
+/* The type of the scales tells four bits from i8; a depth takes whole groups of bytes. */
+static void test_weights_of_four_bits(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 5, 40)), w = tsr_constant(p, "w", TSR_I8, TSR_SHAPE(12, 32));
+  tsr_ref scales = tsr_constant(p, "w.scales", TSR_F16, TSR_SHAPE(12, 2)),
+          ids = tsr_input(p, "ids", TSR_I32, TSR_SHAPE(3));
+  tsr_ref y = tsr_matmul_i4(p, x, tsr_transpose(p, w, 0, 1), tsr_transpose(p, scales, 0, 1), TSR_NONE, 1.0f,
+                            TSR_ACTIVATION_RELU);
+  assert_shape(p, y, TSR_SHAPE(2, 5, 12));
+  const tsr_program_desc *desc = tsr_program_describe(p);
+  assert_true(tsr_line_bytes(desc, 0) == 4 * (2 * 5 * 40 + 2 * 5 * 12) + 12 * 32 + 2 * 12 * 2);
+  assert_true(tsr_line_flops(desc, 0) == 2.0 * 10 * 12 * 40);
+  assert_int_equal(tsr_line_since(desc, 0), 7);
+  assert_shape(p, tsr_embedding_i4(p, w, scales, ids, 2.0f), TSR_SHAPE(3, 64));
+  desc = tsr_program_describe(p);
+  assert_true(tsr_line_bytes(desc, 1) == 3 * 32 + 2 * 3 * 2 + 4 * (3 + 3 * 64));
+  assert_int_equal(tsr_line_since(desc, 1), 7);
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+
+  static const struct {
+    int64_t bytes, groups, columns;
+    const char *fragment;
+  } expected[] = {
+      {16, 1, 4, "with weights of four bits a depth of 33 takes 32 bytes"},
+      {33, 2, 4, "with weights of four bits a depth of 33 takes 32 bytes"},
+      {32, 1, 4, "the operand 'scales' must have extents [2, 4], not [1, 4]"},
+      {32, 2, 3, "the operand 'scales' must have extents [2, 4], not [2, 3]"},
+  };
+  for (int i = 0; i < 5; i++) {
+    tsr_program *q;
+    assert_int_equal(tsr_program_create(&q), TSR_OK);
+    if (i == 4) {
+      tsr_ref table = tsr_input(q, "t", TSR_I8, TSR_SHAPE(4, 24)), id = tsr_input(q, "id", TSR_I32, TSR_SHAPE(1));
+      tsr_embedding_i4(q, table, tsr_input(q, "s", TSR_F16, TSR_SHAPE(4, 1)), id, 1.0f);
+      assert_error(q, TSR_ERR_SHAPE, "a row of weights of four bits takes 16 bytes a group, not 24");
+    } else {
+      tsr_ref a = tsr_input(q, "a", TSR_F32, TSR_SHAPE(2, 33));
+      tsr_ref b = tsr_input(q, "b", TSR_I8, TSR_SHAPE(expected[i].bytes, 4));
+      tsr_ref s = tsr_input(q, "s", TSR_F16, TSR_SHAPE(expected[i].groups, expected[i].columns));
+      assert_int_equal(tsr_matmul_i4(q, a, b, s, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), TSR_INVALID);
+      assert_error(q, TSR_ERR_SHAPE, expected[i].fragment);
+    }
+    tsr_program_destroy(q);
+  }
+}
+
 static void test_reduced_precision(void **state)
 {
   tsr_program *p = *state;
@@ -443,13 +490,16 @@ static void test_since(void **state)
   tsr_ref bytes = tsr_input(p, "bytes", TSR_I8, TSR_SHAPE(4, 4)), ids = tsr_input(p, "ids", TSR_I32, TSR_SHAPE(3));
   tsr_ref q = tsr_input(p, "q", TSR_F32, TSR_SHAPE(1, 2, 1, 4));
   tsr_ref k = tsr_input(p, "k", TSR_BF16, TSR_SHAPE(1, 2, 1, 4));
-  uint32_t expected[16];
+  tsr_ref whole = tsr_input(p, "whole", TSR_I8, TSR_SHAPE(4, 16));
+  tsr_ref halves = tsr_input(p, "halves", TSR_F16, TSR_SHAPE(4, 1));
+  uint32_t expected[17];
   int32_t n = 0;
   tsr_matmul(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), expected[n++] = 0;
   tsr_matmul_reduced_precision(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, 0),
       expected[n++] = 0; /* a permission */
   tsr_matmul_i8(p, x, bytes, gain, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), expected[n++] = 1;
   tsr_embedding(p, half, ids, 1.0f), expected[n++] = 0;
+  tsr_embedding_i4(p, whole, halves, ids, 1.0f), expected[n++] = 7;
   tsr_dropout(p, x, seed, 0.5f, 1), expected[n++] = 2;
   tsr_layernorm(p, x, gain, gain, 1.0f), expected[n++] = 0;
   tsr_layernorm_std(p, x, gain, gain, 1.0f), expected[n++] = 3;
@@ -596,6 +646,7 @@ int main(void)
       cmocka_unit_test(test_clamped),
       TEST(test_matmul_folds),
       TEST(test_weights_of_i8),
+      TEST(test_weights_of_four_bits),
       TEST(test_reduced_precision),
       TEST(test_states),
       TEST(test_outputs),

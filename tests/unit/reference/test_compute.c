@@ -119,6 +119,36 @@ static void test_matmul_i8(void **state)
   fixture_expect(&f, relu, 0, VALUES(0, 365.5f));
 }
 
+/* Weights of four bits: where k lies in the bytes, a scale for each 32, and what is beyond K is not seen. */
+static void test_matmul_i4(void **state)
+{
+  (void)state;
+  fixture_begin(&f);
+  float rows[3 * 36] = {0};
+  rows[0] = 127, rows[4] = 2, rows[35] = -3;                /* of group 0 the first byte, of group 1 its fourth */
+  rows[36 + 1] = 127, rows[36 + 5] = 1, rows[36 + 32] = 10; /* one unit is 1 */
+  rows[72 + 31] = 254, rows[72 + 27] = 2;                   /* one unit is 2 */
+  int8_t bytes[32 * 2] = {0};
+  memset(bytes, -120, sizeof bytes); /* w = 0: both halves are 8 */
+  bytes[0] = (int8_t)0x9f;           /* k = 0: 15 - 8, k = 4: 9 - 8 */
+  bytes[2] = 0x08;                   /* k = 1: 0, k = 5: -8 */
+  bytes[30] = (int8_t)0xa1;          /* k = 27: 1 - 8, k = 31: 10 - 8 */
+  bytes[32] = 0x7f;                  /* k = 32: 7 */
+  bytes[38] = 0x08;                  /* k = 35: 0; k = 39 is beyond */
+  bytes[62] = 0;                     /* so is this */
+  for (int i = 1; i < 64; i += 2) {  /* the other column has -1 everywhere */
+    bytes[i] = 0x77;
+  }
+  const int32_t a = fixture_f32(&f, EXTENTS(3, 36), 3 * 36, rows);
+  const int32_t b = fixture_i8(&f, EXTENTS(32, 2), 32 * 2, bytes);
+  const int32_t scales =
+      fixture_half(&f, TSR_F16, EXTENTS(2, 2), HALVES(0x3c00, 0x3800, 0x4000, 0x3c00)); /* 1, 1/2; 2, 1 */
+  const int32_t y = line_of(TSR_OP_MATMUL, a, b, 0, EXTENTS(3, 2));
+  f.lines[0].in[3] = scales;
+  fixture_run(&f);
+  fixture_expect(&f, y, 0, VALUES(127 * 7 + 2, -64.5f + 3, -8 + 2 * 70, -64 - 10, 2 * (254 - 7), -128));
+}
+
 /* NaN and infinities take their rows, small rows are zero, K = 0 is the bias, large rows do not overflow. */
 static void test_matmul_i8_limits(void **state)
 {
@@ -323,12 +353,11 @@ static void test_topk(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_matmul),           cmocka_unit_test(test_matmul_limits),
-      cmocka_unit_test(test_matmul_precision), cmocka_unit_test(test_matmul_i8),
-      cmocka_unit_test(test_matmul_i8_limits), cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_log_softmax),      cmocka_unit_test(test_norms),
-      cmocka_unit_test(test_activations),      cmocka_unit_test(test_add_and_mul),
-      cmocka_unit_test(test_reduce_sum),       cmocka_unit_test(test_topk),
+      cmocka_unit_test(test_matmul),      cmocka_unit_test(test_matmul_limits), cmocka_unit_test(test_matmul_precision),
+      cmocka_unit_test(test_matmul_i8),   cmocka_unit_test(test_matmul_i4),     cmocka_unit_test(test_matmul_i8_limits),
+      cmocka_unit_test(test_softmax),     cmocka_unit_test(test_log_softmax),   cmocka_unit_test(test_norms),
+      cmocka_unit_test(test_activations), cmocka_unit_test(test_add_and_mul),   cmocka_unit_test(test_reduce_sum),
+      cmocka_unit_test(test_topk),
   };
   return cmocka_run_group_tests_name("reference_compute", tests, NULL, NULL);
 }
