@@ -90,7 +90,12 @@ static tsr_ref parameter(const tsr_builder *b, const char *format, ...)
   if (found && b->training) {
     return tsr_state(b->program, name, TSR_F32, found->shape);
   }
-  return found ? tsr_constant(b->program, name, tsr_parameter_dtype(found, b->weights), found->shape) : TSR_NONE;
+  if (!found) {
+    return TSR_NONE;
+  }
+  tsr_kept scales;
+  const tsr_kept elements = tsr_parameter_kept(found, tsr_parameter_dtype(found, b->weights), &scales);
+  return tsr_constant(b->program, name, elements.dtype, elements.shape);
 }
 
 /* x with a part of its elements dropped, in training. */
@@ -148,17 +153,34 @@ static tsr_ref activated(const tsr_builder *b, tsr_ref x, int32_t activation)
   }
 }
 
-/* The scales of the rows of a matrix that is kept as i8; TSR_NONE for one that is not. */
+/* The scales of a matrix that is kept as i8 or in four bits; TSR_NONE for one that is not. */
 static tsr_ref scales_of(const tsr_builder *b, tsr_ref matrix)
 {
   if (tsr_ref_dtype(b->program, matrix) != TSR_I8) {
     return TSR_NONE;
   }
   char name[TSR_PARAMETER_NAME_ROOM];
-  tsr_scales_name(name, tsr_ref_name(b->program, matrix));
+  const char *of = tsr_ref_name(b->program, matrix);
+  const tsr_parameter *found = tsr_model_find(b->model, of);
+  tsr_kept scales;
+  tsr_scales_name(name, of);
   tsr_ref known = tsr_program_find(b->program, name);
-  int64_t rows = tsr_ref_shape(b->program, matrix).extent[0];
-  return known != TSR_NONE ? known : tsr_constant(b->program, name, TSR_F32, TSR_SHAPE(rows));
+  tsr_parameter_kept(found, tsr_parameter_dtype(found, b->weights), &scales);
+  return known != TSR_NONE ? known : tsr_constant(b->program, name, scales.dtype, scales.shape);
+}
+
+/* Rows of a table in whatever type it is kept, [.., D]. padding: as of tsr_embedding_padded. */
+static tsr_ref rows_of(const tsr_builder *b, tsr_ref table, tsr_ref ids, float alpha, int32_t padding)
+{
+  tsr_ref scales = scales_of(b, table);
+  if (scales == TSR_NONE) {
+    return tsr_embedding_padded(b->program, table, ids, alpha, padding);
+  }
+  if (tsr_ref_dtype(b->program, scales) != TSR_F16) {
+    return tsr_embedding_i8(b->program, table, scales, ids, alpha);
+  }
+  tsr_ref rows = tsr_embedding_i4(b->program, table, scales, ids, alpha);
+  return tsr_slice(b->program, rows, -1, 0, b->model->config.d_model);
 }
 
 /* 1 if what is multiplied with matrices of 16 bits may be rounded to their type: who asks for such a type, rather than
@@ -186,6 +208,10 @@ static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref 
     weight = tsr_copy(b->program, weight, b->training->products);
   }
   tsr_ref scales = scales_of(b, weight), transposed = tsr_transpose(b->program, weight, 0, 1);
+  if (scales != TSR_NONE && tsr_ref_dtype(b->program, scales) == TSR_F16) {
+    scales = tsr_transpose(b->program, scales, 0, 1);
+    return tsr_matmul_i4(b->program, x, transposed, scales, bias, alpha, activation);
+  }
   if (scales != TSR_NONE) {
     return tsr_matmul_i8(b->program, x, transposed, scales, bias, alpha, activation);
   }
@@ -251,11 +277,8 @@ static tsr_ref token_rows(const tsr_builder *b, const tsr_stack *stack, tsr_ref 
   const tsr_transformer_config *config = &b->model->config;
   tsr_ref table =
       config->shared_embedding ? parameter(b, "embedding.weight") : parameter(b, "%s.embedding.weight", stack->name);
-  tsr_ref scales = scales_of(b, table);
   const float factor = tsr_model_side_of(b->model, stack->decoder).embedding_scale;
-  return scales != TSR_NONE
-             ? tsr_embedding_i8(b->program, table, scales, ids, factor)
-             : tsr_embedding_padded(b->program, table, ids, factor, b->model->family->frozen_pad ? config->pad_id : -1);
+  return rows_of(b, table, ids, factor, b->model->family->frozen_pad ? config->pad_id : -1);
 }
 
 static tsr_ref embedding_norm(const tsr_builder *b, const tsr_stack *stack, tsr_ref x)
@@ -631,11 +654,7 @@ static tsr_ref shortlist_state(const tsr_builder *b, tsr_ref chosen)
 void tsr_build_shortlist(const tsr_builder *b, tsr_ref chosen)
 {
   tsr_scope_push(b->program, "logits");
-  tsr_ref table = logits_table(b);
-  tsr_ref scales = scales_of(b, table);
-  tsr_ref rows = scales != TSR_NONE ? tsr_embedding_i8(b->program, table, scales, chosen, 1.0f)
-                                    : tsr_embedding(b->program, table, chosen, 1.0f);
-  tsr_update(b->program, shortlist_state(b, chosen), rows);
+  tsr_update(b->program, shortlist_state(b, chosen), rows_of(b, logits_table(b), chosen, 1.0f, -1));
   tsr_scope_pop(b->program);
 }
 

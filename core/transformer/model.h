@@ -121,8 +121,22 @@ const tsr_parameter *tsr_model_find(const tsr_model *model, const char *name);
 /* The type in which a parameter is kept on a device. wanted: of the matrices; 0: as stored. */
 tsr_dtype tsr_parameter_dtype(const tsr_parameter *parameter, tsr_dtype wanted);
 
-/* The name of the scales of a parameter that is kept as i8: NAME.scales. Writes it into `name` (of that room) and
- * returns it. */
+/* Bytes of it there, and of its scales. */
+int64_t tsr_parameter_bytes(const tsr_parameter *parameter, tsr_dtype wanted);
+
+/* Extents and type of the tensors in which a parameter is kept there: of its elements, and of its scales. `kept` is
+ * what tsr_parameter_dtype says. scales->dtype is 0 where there are none. */
+typedef struct tsr_kept {
+  tsr_dtype dtype;
+  tsr_shape shape;
+} tsr_kept;
+tsr_kept tsr_parameter_kept(const tsr_parameter *parameter, tsr_dtype kept, tsr_kept *scales);
+
+/* Rows of f32 as weights of four bits (tsr_embedding_i4): bytes [rows, 16 G], scales [rows, G] of f16. */
+void tsr_four_bits(const float *values, int64_t rows, int64_t columns, uint8_t *bytes, uint16_t *scales);
+
+/* The name of the scales of a parameter that is kept as i8 or in four bits: NAME.scales. Writes it into `name` (of that
+ * room) and returns it. */
 enum { TSR_PARAMETER_NAME_ROOM = 192 };
 char *tsr_scales_name(char *name, const char *parameter);
 

@@ -282,6 +282,39 @@ tsr_dtype tsr_parameter_dtype(const tsr_parameter *parameter, tsr_dtype wanted)
   return parameter->stored != 0 ? parameter->stored : TSR_F32;
 }
 
+tsr_kept tsr_parameter_kept(const tsr_parameter *parameter, tsr_dtype kept, tsr_kept *scales)
+{
+  tsr_kept elements = {.dtype = kept, .shape = parameter->shape};
+  *scales = (tsr_kept){0};
+  if (kept == TSR_I8) {
+    *scales = (tsr_kept){.dtype = TSR_F32, .shape = TSR_SHAPE(parameter->shape.extent[0])};
+  } else if (kept == TSR_I4) {
+    const int64_t rows = parameter->shape.extent[0];
+    const int64_t groups = (parameter->shape.extent[1] + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+    elements = (tsr_kept){.dtype = TSR_I8, .shape = TSR_SHAPE(rows, groups * TSR_I4_BYTES)};
+    *scales = (tsr_kept){.dtype = TSR_F16, .shape = TSR_SHAPE(rows, groups)};
+  }
+  return elements;
+}
+
+int64_t tsr_parameter_bytes(const tsr_parameter *parameter, tsr_dtype wanted)
+{
+  tsr_kept scales;
+  const tsr_kept elements = tsr_parameter_kept(parameter, tsr_parameter_dtype(parameter, wanted), &scales);
+  const int64_t n_scales = scales.dtype != 0 ? tsr_shape_elements(&scales.shape) : 0;
+  return tsr_shape_elements(&elements.shape) * (int64_t)tsr_dtype_size(elements.dtype) +
+         n_scales * (int64_t)tsr_dtype_size(scales.dtype);
+}
+
+int64_t tsr_model_weight_bytes(const tsr_model *model, tsr_dtype weights)
+{
+  int64_t sum = 0;
+  for (int32_t i = 0; i < model->parameters.n; i++) {
+    sum += tsr_parameter_bytes(&model->parameters.items[i], weights);
+  }
+  return sum;
+}
+
 char *tsr_scales_name(char *name, const char *parameter)
 {
   snprintf(name, TSR_PARAMETER_NAME_ROOM, "%s.scales", parameter);

@@ -58,16 +58,6 @@ static int32_t block_of(const tsr_model *model, const char *name)
   return after(name, "logits.") ? logits_block(model) : tables_block(model);
 }
 
-/* Of a parameter as a device keeps it, with its scales. */
-static int64_t bytes_of(const tsr_parameter *parameter, tsr_dtype weights)
-{
-  const tsr_dtype dtype = tsr_parameter_dtype(parameter, weights);
-  const int64_t elements = tsr_shape_elements(&parameter->shape);
-  const int64_t columns = parameter->shape.rank > 0 ? parameter->shape.extent[parameter->shape.rank - 1] : 1;
-  const int64_t scales = dtype == TSR_I8 && columns > 0 ? elements / columns * (int64_t)sizeof(float) : 0;
-  return elements * (int64_t)tsr_dtype_size(dtype) + scales;
-}
-
 /* ---- the split --------------------------------------------------------------------------------------------------- */
 
 /* How full a device is with blocks first .. end-1. */
@@ -149,7 +139,7 @@ tsr_status tsr_split_make(const tsr_model *model, tsr_dtype weights, const uint6
   }
   for (int32_t i = 0; i < model->parameters.n; i++) {
     const tsr_parameter *parameter = &model->parameters.items[i];
-    split->bytes[block_of(model, parameter->name)] += bytes_of(parameter, weights);
+    split->bytes[block_of(model, parameter->name)] += tsr_parameter_bytes(parameter, weights);
   }
   for (int32_t d = 0; d < n; d++) {
     most = memory[d] > most ? memory[d] : most;

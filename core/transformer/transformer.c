@@ -18,8 +18,10 @@ enum {
 static tsr_status check_options(const tsr_transformer_options *options)
 {
   tsr_dtype weights = options->weights;
-  if (weights != 0 && weights != TSR_F32 && weights != TSR_F16 && weights != TSR_BF16 && weights != TSR_I8) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "weights are stored as f32, f16, bf16 or i8, not as %s", tsr_dtype_name(weights));
+  if (weights != 0 && weights != TSR_F32 && weights != TSR_F16 && weights != TSR_BF16 && weights != TSR_I8 &&
+      weights != TSR_I4) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "weights are stored as f32, f16, bf16, i8 or i4, not as %s",
+                    tsr_dtype_name(weights));
   }
   if (options->cache < 0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%d programs cannot be kept", (int)options->cache);
@@ -411,12 +413,14 @@ tsr_status tsr_transformer_bind(tsr_transformer *transformer, const tsr_program 
   const tsr_parameter_list *list = &transformer->model->parameters;
   for (int32_t i = 0; i < list->n; i++) {
     const tsr_parameter *parameter = &list->items[i];
-    TSR_TRY(bind_constant(program, parameter->name, tsr_parameter_dtype(parameter, transformer->options.weights),
-                          transformer->parameters[i], bindings, room, n));
+    tsr_kept scales;
+    const tsr_kept elements =
+        tsr_parameter_kept(parameter, tsr_parameter_dtype(parameter, transformer->options.weights), &scales);
+    TSR_TRY(bind_constant(program, parameter->name, elements.dtype, transformer->parameters[i], bindings, room, n));
     if (transformer->scales[i]) {
       char name[TSR_PARAMETER_NAME_ROOM];
-      TSR_TRY(bind_constant(program, tsr_scales_name(name, parameter->name), TSR_F32, transformer->scales[i], bindings,
-                            room, n));
+      TSR_TRY(bind_constant(program, tsr_scales_name(name, parameter->name), scales.dtype, transformer->scales[i],
+                            bindings, room, n));
     }
   }
   TSR_TRY(bind_constant(program, TSR_POSITIONS_NAME, TSR_F32, transformer->positions, bindings, room, n));

@@ -67,7 +67,7 @@ struct tsr_transformer {
   tsr_transformer_options options;
   tsr_dtype states;        /* type of the keys and values that are kept, and of a shortlist */
   tsr_buffer **parameters; /* [parameter count] */
-  tsr_buffer **scales;     /* [parameter count]: of the rows of those that are kept as i8; others NULL */
+  tsr_buffer **scales;     /* [parameter count]: of those that are kept as i8 or in four bits; others NULL */
   tsr_buffer *positions;   /* the computed table, or NULL */
   tsr_buffer *one;
   tsr_buffer *shortlist; /* each sibling's own, likewise the next: weights of the chosen tokens' logits */

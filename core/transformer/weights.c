@@ -15,7 +15,7 @@ _Static_assert((int)TSR_MAX_WIDTH <= (int)UPLOAD_ELEMENTS, "a row is quantised a
 /* Memory for one piece of a parameter. */
 typedef struct staging_area {
   char *elements; /* UPLOAD_ELEMENTS of the largest type */
-  int8_t *bytes;  /* [UPLOAD_ELEMENTS], where matrices become i8; else NULL */
+  int8_t *bytes;  /* [UPLOAD_ELEMENTS], where matrices become whole numbers; else NULL */
   float *scales;  /* [UPLOAD_ELEMENTS], likewise */
 } staging_area;
 
@@ -44,29 +44,35 @@ static uint32_t larger(uint32_t a, uint32_t b)
   return a > b ? a : b;
 }
 
-/* A matrix as i8 and a scale for each of its rows. */
-static tsr_status upload_quantised(tsr_transformer *t, int32_t index, const staging_area *staging)
+/* A matrix as i8 and a scale for each of its rows, or in four bits and a scale for each group of a row. */
+static tsr_status upload_quantised(tsr_transformer *t, int32_t index, tsr_dtype kept, const staging_area *staging)
 {
   const tsr_parameter *parameter = &t->model->parameters.items[index];
   const int64_t columns = parameter->shape.extent[parameter->shape.rank - 1];
-  const int64_t elements = tsr_shape_elements(&parameter->shape);
-  const int64_t rows = columns > 0 ? elements / columns : 0, size = (int64_t)sizeof(float);
-  const int64_t at_once = columns > 0 ? UPLOAD_ELEMENTS / columns : 1;
+  tsr_kept scales;
+  const tsr_kept elements = tsr_parameter_kept(parameter, kept, &scales);
+  const int64_t rows = columns > 0 ? parameter->shape.extent[0] : 0, row_size = elements.shape.extent[1];
+  const int64_t size = scales.shape.extent[1] * (int64_t)tsr_dtype_size(scales.dtype);
+  const int64_t widest = row_size > columns ? row_size : columns, at_once = widest > 0 ? UPLOAD_ELEMENTS / widest : 1;
   float *values = (float *)(void *)staging->elements;
   uint32_t largest = 0;
   tsr_device *device = tsr_transformer_parameter_device(t, index);
-  TSR_TRY(tsr_buffer_create(device, elements, TSR_BUFFER_DEVICE, &t->parameters[index]));
+  TSR_TRY(tsr_buffer_create(device, rows * row_size, TSR_BUFFER_DEVICE, &t->parameters[index]));
   TSR_TRY(tsr_buffer_create(device, rows * size, TSR_BUFFER_DEVICE, &t->scales[index]));
   for (int64_t first = 0; first < rows; first += at_once) {
     int64_t n = rows - first < at_once ? rows - first : at_once;
-    if (parameter->stored == TSR_I8) {
+    if (parameter->stored == TSR_I8 && kept == TSR_I8) {
       TSR_TRY(tsr_parameter_read_rows(parameter, first, n, staging->bytes, staging->scales));
     } else {
       TSR_TRY(tsr_parameter_read(parameter, first * columns, n * columns, TSR_F32, values));
       largest = larger(largest, tsr_largest_magnitude(TSR_F32, values, n * columns));
-      quantise(values, n, columns, staging->bytes, staging->scales);
+      if (kept == TSR_I4) {
+        tsr_four_bits(values, n, columns, (uint8_t *)staging->bytes, (uint16_t *)(void *)staging->scales);
+      } else {
+        quantise(values, n, columns, staging->bytes, staging->scales);
+      }
     }
-    TSR_TRY(tsr_buffer_write(t->parameters[index], first * columns, n * columns, staging->bytes));
+    TSR_TRY(tsr_buffer_write(t->parameters[index], first * row_size, n * row_size, staging->bytes));
     TSR_TRY(tsr_buffer_write(t->scales[index], first * size, n * size, staging->scales));
   }
   return tsr_parameter_check(parameter, TSR_I8, largest);
@@ -93,8 +99,8 @@ static tsr_status upload_parameter(tsr_transformer *t, int32_t index, const stag
 {
   const tsr_parameter *parameter = &t->model->parameters.items[index];
   tsr_dtype dtype = tsr_parameter_dtype(parameter, t->options.weights);
-  tsr_status status =
-      dtype == TSR_I8 ? upload_quantised(t, index, staging) : upload_converted(t, index, dtype, staging->elements);
+  tsr_status status = dtype == TSR_I8 || dtype == TSR_I4 ? upload_quantised(t, index, dtype, staging)
+                                                         : upload_converted(t, index, dtype, staging->elements);
   return tsr_fail_context(status, "%s", parameter->name);
 }
 
@@ -112,7 +118,7 @@ static tsr_status upload(tsr_transformer *t, const staging_area *staging)
 tsr_status tsr_transformer_upload(tsr_transformer *transformer)
 {
   size_t room = UPLOAD_ELEMENTS * sizeof(float);
-  int quantised = transformer->options.weights == TSR_I8;
+  int quantised = transformer->options.weights == TSR_I8 || transformer->options.weights == TSR_I4;
   for (int32_t i = 0; i < transformer->model->parameters.n && transformer->options.weights == 0; i++) {
     quantised |= transformer->model->parameters.items[i].stored == TSR_I8;
   }

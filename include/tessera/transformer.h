@@ -186,13 +186,17 @@ TSR_API tsr_status tsr_model_save(const tsr_model *model, const char *folder, co
  */
 typedef struct tsr_transformer tsr_transformer;
 
+/* A way to keep matrices, and no type of tensors: four bits a weight (tsr_matmul_i4). */
+enum { TSR_I4 = 32 };
+
 typedef struct tsr_transformer_options {
   uint32_t struct_size;
   /* Storage of the matrices on the device, converted as they are loaded. TSR_F32. TSR_F16, TSR_BF16: the device may
    * round what is multiplied with them to the same type (tsr_matmul_reduced_precision), and with TSR_F16 also the
    * factors of attention. TSR_I8: each row as whole numbers of 1/127 of its largest magnitude; what is multiplied with
-   * it is quantised as tsr_matmul_i8 says. 0: as the checkpoint has them, and nothing is rounded. Softmax, norms, and
-   * all sums are f32. */
+   * it is quantised as tsr_matmul_i8 says. TSR_I4: 32 neighbours of a row as whole numbers of -8 .. 7 and a scale of
+   * f16, of some the one that leaves the least squared error; what is multiplied with it likewise. 0: as the
+   * checkpoint has them, and nothing is rounded. Softmax, norms, and all sums are f32. */
   tsr_dtype weights;
   int32_t strict;       /* as in tsr_compile_options */
   int32_t cache;        /* compiled programs kept; 0: 16 */
@@ -234,6 +238,9 @@ static inline TSR_MUST_CHECK tsr_status tsr_model_get_part(const tsr_model *mode
   return tsr_model_get_part_sized(model, weights, devices, n_devices, index, part, sizeof *part);
 }
 
+/* Bytes of a model's weights on a device. weights: as in tsr_transformer_options. model: not NULL. Any thread. */
+TSR_API int64_t tsr_model_weight_bytes(const tsr_model *model, tsr_dtype weights);
+
 /* Uploads the weights. `model` and `device` outlive *transformer, which is the caller's until tsr_transformer_destroy.
  * `options` may be NULL. One thread at a time. Errors: TSR_ERR_FORMAT (a tensor missing, of a wrong shape or type, or
  * with NaN in it, by name), TSR_ERR_DEVICE_MEMORY, TSR_ERR_UNSUPPORTED. Infinite weights give a warning in the
@@ -256,8 +263,9 @@ TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t
                                            const int32_t *target, float *encoder_output, float *logits) TSR_MUST_CHECK;
 
 /* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants have the
- * names of the model's parameters; the scales of a parameter that is kept as TSR_I8 are NAME.scales, f32. weights: as
- * in tsr_transformer_options. Keys and values are f32. */
+ * names of the model's parameters; the scales of a parameter that is kept as TSR_I8 are NAME.scales, f32; one that is
+ * kept as TSR_I4 has the form of tsr_embedding_i4, NAME.scales too. weights: as in
+ * tsr_transformer_options. Keys and values are f32. */
 enum {
   TSR_PROGRAM_ENCODE =
       1, /* source [B, S], source_lengths [B] -> cross-attention keys and values (states), encoder_output */

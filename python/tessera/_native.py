@@ -151,7 +151,8 @@ def device_name(device: Optional[str]) -> str:
 
 def precision_of(precision: Optional[str]) -> int:
     """The number of a type of weights; None: as the model's file has them."""
-    numbers = {None: 0, "f32": lib.TSR_F32, "f16": lib.TSR_F16, "bf16": lib.TSR_BF16, "int8": lib.TSR_I8}
+    numbers = {None: 0, "f32": lib.TSR_F32, "f16": lib.TSR_F16, "bf16": lib.TSR_BF16}
+    numbers.update({"int8": lib.TSR_I8, "int4": lib.TSR_I4})
     if precision not in numbers:
         names = ", ".join(name for name in numbers if name)
         raise BY_STATUS[lib.TSR_ERR_ARGUMENT](f"precision={precision!r}: there are {names}, and None")

@@ -148,7 +148,8 @@ class Translator(Closable):
             list translate side by side.
         split: the model is split over the devices of such a list, layer by layer, as their memory allows: for a model
             that none of them can hold.
-        precision: the type of the weights on the device: ``"f32"``, ``"f16"``, ``"bf16"``, ``"int8"``; None: as stored.
+        precision: the type of the weights on the device: ``"f32"``, ``"f16"``, ``"bf16"``, ``"int8"``, ``"int4"``;
+            None: as stored.
         source_language, target_language: codes of a multilingual model, unless a call names others.
         batch: texts in a batch at most; 0: as many as suit the device. workers: batches side by side; 0: likewise.
         queue_size: texts that may wait; 0: 100,000.

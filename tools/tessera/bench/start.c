@@ -197,7 +197,7 @@ static int run(void *opaque)
 static const tsr_option rows[] = {
     {"model", "FOLDER", TSR_OPTION_FOLDER, TSR_FIELD(request, model), .help = "the model"},
     BENCH_DEVICES(request),
-    BENCH_PRECISIONS(request, .help = "type of the weights: f32, f16, bf16, int8",
+    BENCH_PRECISIONS(request, .help = "type of the weights: f32, f16, bf16, int8, int4",
                      .otherwise = "as in the model's file"),
     BENCH_REPEAT(request, "5", .help = "samples of each"),
     BENCH_JSON(request, "print one JSON object a line"),

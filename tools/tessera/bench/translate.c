@@ -231,7 +231,7 @@ static const tsr_option rows[] = {
     BENCH_DEVICES(request),
     {"beam", "N,..", TSR_OPTION_INTEGER, TSR_FIELD(request, beams), 1, 64, .is_list = 1,
      .help = "hypotheses of the search", .preset = "1,4"},
-    BENCH_PRECISIONS(request, .help = "type of the weights: f32, f16, bf16, int8",
+    BENCH_PRECISIONS(request, .help = "type of the weights: f32, f16, bf16, int8, int4",
                      .otherwise = "as in the model's file"),
     BENCH_THREADS(request, .help = "threads of the device, as TESSERA_THREADS", .otherwise = "as it decides"),
     {"batch", "N", TSR_OPTION_INTEGER, TSR_FIELD(request, batch), 1, 1024, .help = "sentences computed at once",

@@ -12,6 +12,7 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/options.h"
+#include "tools/tessera/options/values.h"
 
 /* A module, such as encoder.layers.0: a beginning of parameters' names. */
 typedef struct module {
@@ -224,12 +225,25 @@ static void print_modules(const module_list *list, int all)
   printf("  %-50s %15s\n", "all", tsr_cli_grouped(list->parameters, text));
 }
 
+/* That the weights take with the precision of that index. */
+static int64_t precision_bytes(const tsr_model *model, int32_t index)
+{
+  tsr_dtype weights = 0;
+  const int code = tsr_cli_precision("info", "precision", tsr_cli_precision_at(index), &weights);
+  return code == TSR_EXIT_OK ? tsr_model_weight_bytes(model, weights) : 0;
+}
+
 static void print_text(const tsr_model *model, const module_list *list, int all)
 {
   char text[32];
   print_config(model);
   if (tsr_model_has_weights(model)) {
     printf("  %-18s %s\n", "weights", tsr_cli_bytes((uint64_t)list->bytes, text));
+    for (int32_t i = 0; tsr_cli_precision_at(i); i++) {
+      char label[32];
+      snprintf(label, sizeof label, "as %s", tsr_cli_precision_at(i));
+      printf("  %-18s %s\n", label, tsr_cli_bytes((uint64_t)precision_bytes(model, i), text));
+    }
   } else {
     printf("  %-18s not in the folder: the model can be described, not run\n", "weights");
   }
@@ -272,12 +286,17 @@ static int print_json(const tsr_model *model, const module_list *list)
   for (int32_t i = 0; i < list->n; i++) {
     json_object_set_new(modules, list->items[i].name, json_integer((json_int_t)list->items[i].parameters));
   }
+  json_t *precisions = json_object();
+  for (int32_t i = 0; tsr_cli_precision_at(i); i++) {
+    json_object_set_new(precisions, tsr_cli_precision_at(i), json_integer((json_int_t)precision_bytes(model, i)));
+  }
   const char *folder = tsr_model_folder(model);
-  return tsr_cli_json_print(
-      json_pack("{s:o, s:o, s:b, s:I, s:I, s:o}", "model", tsr_cli_json_text(folder, strlen(folder)), "config",
-                config_json(tsr_model_config(model)), "weights", tsr_model_has_weights(model), "weight_bytes",
-                (json_int_t)list->bytes, "parameters", (json_int_t)list->parameters, "modules", modules),
-      JSON_INDENT(2));
+  return tsr_cli_json_print(json_pack("{s:o, s:o, s:b, s:I, s:o, s:I, s:o}", "model",
+                                      tsr_cli_json_text(folder, strlen(folder)), "config",
+                                      config_json(tsr_model_config(model)), "weights", tsr_model_has_weights(model),
+                                      "weight_bytes", (json_int_t)list->bytes, "precision_bytes", precisions,
+                                      "parameters", (json_int_t)list->parameters, "modules", modules),
+                            JSON_INDENT(2));
 }
 
 typedef struct request {

@@ -397,7 +397,7 @@ static const tsr_option rows[] = {
     {"device", "D", TSR_OPTION_DEVICE, FIELD(device), .help = "where to compute",
      .otherwise = "TESSERA_DEVICE, else auto"},
     {"precision", "P,..", TSR_OPTION_PRECISION, FIELD(precisions), .is_list = 1,
-     .help = "of the matrices: f32, f16, bf16, int8", .otherwise = "as stored"},
+     .help = "of the matrices: f32, f16, bf16, int8, int4", .otherwise = "as stored"},
     {"batch", "B,..", TSR_OPTION_INTEGER, FIELD(batches), 1, 4096, .is_list = 1, .help = "sentences",
      .preset = "1,8,32"},
     {"beam", "N", TSR_OPTION_INTEGER, FIELD(beam), 1, 64, .help = "hypotheses of a sentence", .preset = "4"},

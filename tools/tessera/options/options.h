@@ -17,7 +17,7 @@ enum {
   TSR_OPTION_SWITCH,    /* true or false; alone it means true: int32_t */
   TSR_OPTION_INTEGER,   /* low .. high: int32_t or int64_t */
   TSR_OPTION_NUMBER,    /* low .. high: float or double */
-  TSR_OPTION_PRECISION, /* f32, f16, bf16, int8: tsr_dtype */
+  TSR_OPTION_PRECISION, /* f32, f16, bf16, int8, int4: tsr_dtype */
   TSR_OPTION_CHOICE,    /* one of `choices`: int32_t, low + its index; or char *, the name itself */
   TSR_OPTION_SET,       /* the same, and may be given again: unsigned, bit low + index is set */
   TSR_OPTION_TEXT,      /* const char *, likewise all below, which tell apart what the text names */

@@ -64,7 +64,7 @@ int tsr_cli_seed(const char *command, const char *what, const char *text, uint64
 static const struct {
   const char *name;
   tsr_dtype dtype;
-} precisions[] = {{"f32", TSR_F32}, {"f16", TSR_F16}, {"bf16", TSR_BF16}, {"int8", TSR_I8}};
+} precisions[] = {{"f32", TSR_F32}, {"f16", TSR_F16}, {"bf16", TSR_BF16}, {"int8", TSR_I8}, {"int4", TSR_I4}};
 enum { N_PRECISIONS = sizeof precisions / sizeof precisions[0] };
 
 const char *tsr_cli_precision_name(tsr_dtype value)
@@ -85,7 +85,7 @@ int tsr_cli_precision(const char *command, const char *what, const char *text, t
       return TSR_EXIT_OK;
     }
   }
-  return tsr_cli_usage(command, "%s: '%s' is none of f32, f16, bf16, int8", what, text);
+  return tsr_cli_usage(command, "%s: '%s' is none of f32, f16, bf16, int8, int4", what, text);
 }
 
 const char *tsr_cli_precision_at(int32_t index)

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "tessera/tensor.h"
+#include "tessera/transformer.h"
 
 /* A whole decimal number, low .. high. */
 int tsr_cli_integer(const char *command, const char *what, const char *text, int64_t low, int64_t high, int64_t *value);
@@ -23,7 +23,7 @@ int tsr_cli_seed(const char *command, const char *what, const char *text, uint64
 /* A finite number, low .. high. */
 int tsr_cli_number(const char *command, const char *what, const char *text, double low, double high, double *value);
 
-/* "f32", "f16", "bf16", "int8" (TSR_I8). */
+/* "f32", "f16", "bf16", "int8" (TSR_I8), "int4" (TSR_I4). */
 int tsr_cli_precision(const char *command, const char *what, const char *text, tsr_dtype *value);
 
 /* Such a name; "stored" for 0. */

@@ -27,7 +27,7 @@ static const tsr_option rows[] = {
      .help = "tokens of a target, and positions of the cache", .preset = "9"},
     {"beam", "N", TSR_OPTION_INTEGER, FIELD(size.beam), 1, 512,
      .help = "hypotheses of a sentence, in the program of beam search", .preset = "3"},
-    {"precision", "P", TSR_OPTION_PRECISION, FIELD(weights), .help = "keep matrices as f32, f16, bf16 or int8",
+    {"precision", "P", TSR_OPTION_PRECISION, FIELD(weights), .help = "keep matrices as f32, f16, bf16, int8 or int4",
      .otherwise = "as stored"},
     {NULL},
 };

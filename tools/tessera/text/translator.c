@@ -36,7 +36,8 @@ static const tsr_option rows[N_TRANSLATOR_OPTIONS + 1] = {
      .otherwise = "as many as the device executes side by side, if there are enough sentences"},
     {"precision", "P", TSR_OPTION_PRECISION, FIELD(weights),
      .help = "the type in which the device keeps the weights: f32; f16 or bf16 (a GPU may also round what is "
-             "multiplied with them); int8 (a quarter of f32; products are computed in whole numbers)",
+             "multiplied with them); int8 (a quarter of f32; products are computed in whole numbers); int4 (an eighth; "
+             "likewise)",
      .otherwise = "as in the model's file, and nothing is rounded"},
     {"strict", NULL, TSR_OPTION_FLAG, FIELD(strict), .low = 1,
      .help = "fail where the device lacks an operator, instead of computing it on another device"},
