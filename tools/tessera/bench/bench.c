@@ -385,7 +385,7 @@ static const tsr_option rows[] = {
     {"workers", "N,..", TSR_OPTION_INTEGER, FIELD(workers), 1, 1024, .is_list = 1,
      .help = "batches that generate computes side by side, each on a thread",
      .otherwise = "as the library decides; the table tells what it chose"},
-    BENCH_PRECISIONS(request, .help = "storage of the matrices: f32, f16, bf16, int8",
+    BENCH_PRECISIONS(request, .help = "storage of the matrices: f32, f16, bf16, int8, int4",
                      .otherwise = "as in the model's file"),
     BENCH_THREADS(request, .help = "threads of the device, as TESSERA_THREADS", .otherwise = "as it decides"),
     {"source", "N", TSR_OPTION_INTEGER, FIELD(source), 1, 1 << 16, .help = "tokens of a source", .preset = "25"},

@@ -264,7 +264,7 @@ typedef struct bench_op_info {
   const char *extents; /* "rows of the weights x tokens x depth" */
   int32_t n_extents;
   int32_t narrows;   /* 1: has weights, or keys and values, whose precision can be chosen */
-  int32_t quantises; /* 1: which may be int8, too */
+  int32_t quantises; /* 1: which may be int8 or int4, too */
 } bench_op_info;
 
 /* Which cases are asked for (bench_op_cases.c). */

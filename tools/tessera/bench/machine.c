@@ -363,9 +363,12 @@ static figures compute_figures(const session *s, const bench_product *p, int32_t
   const side *one = &s->sides[index];
   int32_t per_threads = s->n / s->options->threads.n, group = index / per_threads;
   const side *blas = s->options->no_blas ? NULL : &s->sides[group * per_threads];
-  size_t size = one->task.blas ? sizeof(float) : tsr_dtype_size(one->task.precision);
+  /* Of four bits with their scales. */
+  const double size = one->task.blas                  ? sizeof(float)
+                      : one->task.precision == TSR_I4 ? (TSR_I4_BYTES + 2.0) / TSR_I4_GROUP
+                                                      : (double)tsr_dtype_size(one->task.precision);
   figures f = {.flops = 2.0 * p->batch * p->m * p->n * p->k / one->median,
-               .bytes = (double)p->batch * p->n * p->k * (double)size / one->median};
+               .bytes = (double)p->batch * p->n * p->k * size / one->median};
   if (blas && blas != one) {
     f.of_blas = blas->median / one->median;
   }
@@ -535,7 +538,7 @@ static const tsr_option rows[] = {
     {"no-device", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, no_device), .low = 1, .help = "measure only the machine"},
     {"no-blas", NULL, TSR_OPTION_FLAG, TSR_FIELD(request, no_blas), .low = 1,
      .help = "use no BLAS; otherwise libopenblas.so.0, or libblas.so.3 if that is not installed"},
-    BENCH_PRECISIONS(request, .help = "type of b on the devices: f32, f16, bf16, int8", .preset = "f32"),
+    BENCH_PRECISIONS(request, .help = "type of b on the devices: f32, f16, bf16, int8, int4", .preset = "f32"),
     BENCH_THREADS(request, .help = "threads of the BLAS and of the devices", .otherwise = "1 and all processors"),
     {"product", "P,..", TSR_OPTION_TEXT, TSR_FIELD(request, product_names), .is_list = 1,
      .help = "MxNxK, or BxMxNxK for a batch of B, followed by letters. n: b is stored as [K, N]; without n as [N, K], "

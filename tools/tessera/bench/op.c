@@ -55,7 +55,14 @@ static int32_t list_matmul(const bench_op_case *c, operand *operands)
   operands[0] = activations(c->extent[1], c->extent[2]);
   operands[1] = (operand){.dtype = c->precision, .shape = TSR_SHAPE(c->extent[0], c->extent[2]), .constant = 1};
   operands[2] = vector(c->extent[0]); /* scales of int8 */
-  return c->precision == TSR_I8 ? 3 : 2;
+  if (c->precision == TSR_I4) {
+    const int32_t groups = (c->extent[2] + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+    operands[1].dtype = TSR_I8;
+    operands[1].shape = TSR_SHAPE(c->extent[0], groups * TSR_I4_BYTES);
+    operands[2].dtype = TSR_F16;
+    operands[2].shape = TSR_SHAPE(c->extent[0], groups);
+  }
+  return c->precision == TSR_I8 || c->precision == TSR_I4 ? 3 : 2;
 }
 
 /* As models multiply with weights of that type: with those of 16 bits the activations may be rounded, too. */
@@ -67,6 +74,8 @@ static tsr_ref add_matmul(tsr_program *p, const bench_op_case *c, const tsr_ref 
     return tsr_product(p, operands[0], w);
   case TSR_I8:
     return tsr_matmul_i8(p, operands[0], w, operands[2], TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  case TSR_I4:
+    return tsr_matmul_i4(p, operands[0], w, tsr_transpose(p, operands[2], -2, -1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
   default:
     return tsr_matmul_reduced_precision(p, operands[0], w, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
   }
@@ -461,7 +470,10 @@ static tsr_status prepare(session *s, const bench_op_case *test)
   for (int32_t i = 0; i < s->n_operands; i++) {
     set_bytes += operand_size(&s->operands[i]);
   }
-  int64_t sets = operand_bytes / set_bytes, least = test->precision == TSR_I8 ? 2 : 1; /* of one, a is quantised once */
+  int64_t sets = operand_bytes / set_bytes, least = 1;
+  if (test->precision == TSR_I8 || test->precision == TSR_I4) {
+    least = 2; /* of one, a is quantised once */
+  }
   s->sample.lines = rounds < MAX_ROUNDS ? (int32_t)rounds : MAX_ROUNDS;
   status = make_sets(s, sets < least ? (int32_t)least : sets < s->sample.lines ? (int32_t)sets : s->sample.lines);
   if (status == TSR_OK) {

@@ -123,7 +123,7 @@ static int add_cases(const bench_case_options *options, bench_case_list *list, i
   const tsr_integers *precisions = &options->precisions;
   const bench_op_info *info = bench_op_describe(op);
   for (int32_t p = 0; p < (info->narrows ? precisions->n : 1); p++) {
-    if (info->narrows && !info->quantises && precisions->values[p] == TSR_I8) {
+    if (info->narrows && !info->quantises && (precisions->values[p] == TSR_I8 || precisions->values[p] == TSR_I4)) {
       continue;
     }
     if (list->n == BENCH_CASES) {

@@ -31,7 +31,7 @@ typedef struct request {
 /* Medians of one clock in what each device does at most; 0: not measured. */
 typedef struct roofline {
   double copy;            /* bytes per second, read and written */
-  double product[TSR_I8]; /* flops per second, by precision - 1 */
+  double product[TSR_I4]; /* flops per second, by precision - 1 */
 } roofline;
 
 /* A device, perhaps with a variant, and what it took for the case in hand. */
@@ -54,7 +54,8 @@ typedef struct session {
   int32_t not_measured; /* cases, when the time was over */
 } session;
 
-_Static_assert(TSR_F32 >= 1 && TSR_F16 <= TSR_I8 && TSR_BF16 <= TSR_I8 && TSR_F32 <= TSR_I8, "roofline.product");
+_Static_assert(TSR_F32 >= 1 && (int)TSR_I8 <= (int)TSR_I4 && TSR_F16 <= TSR_I8 && TSR_BF16 <= TSR_I8,
+               "roofline.product");
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
@@ -457,7 +458,8 @@ static const tsr_option rows[] = {
     BENCH_PRECISIONS_AT(
         request, which.precisions,
         .help =
-            "type of the matrices, and of attention's keys and values: f32, f16, bf16, int8 (matrices only). With f16 "
+            "type of the matrices, and of attention's keys and values: f32, f16, bf16, int8, int4 (these matrices "
+            "only). With f16 "
             "and bf16, what is multiplied with them may be rounded to the same type, as in a model of that precision",
         .preset = "f32"),
     {"large", NULL, TSR_OPTION_FLAG, FIELD(which.large), .low = 1,

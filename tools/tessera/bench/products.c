@@ -52,9 +52,18 @@ static int64_t elements_of_y(const bench_product *p)
   return (int64_t)p->batch * p->m * p->n;
 }
 
-static size_t precision_size(const session *s)
+/* Bytes of a column of four bits, as many as whole groups take. */
+static int32_t four_bit_bytes(int32_t depth)
 {
-  return s->task->blas ? sizeof(float) : tsr_dtype_size(s->task->precision);
+  return (depth + TSR_I4_GROUP - 1) / TSR_I4_GROUP * TSR_I4_BYTES;
+}
+
+static int64_t bytes_of_b(const session *s, const bench_product *p)
+{
+  if (!s->task->blas && s->task->precision == TSR_I4) {
+    return (int64_t)p->batch * p->n * four_bit_bytes(p->k);
+  }
+  return elements_of_b(p) * (int64_t)(s->task->blas ? sizeof(float) : tsr_dtype_size(s->task->precision));
 }
 
 /* ---- a BLAS library ---------------------------------------------------------------------------------------------- */
@@ -160,6 +169,9 @@ static tsr_shape matrix_shape(const bench_product *p, int32_t rows, int32_t colu
 /* As a model of that precision has it: f16 and bf16 permit that what they are multiplied with is rounded. */
 static tsr_ref add_product(tsr_program *program, tsr_ref a, tsr_ref b, tsr_ref scales)
 {
+  if (scales != TSR_NONE && tsr_ref_dtype(program, scales) == TSR_F16) {
+    return tsr_matmul_i4(program, a, b, tsr_transpose(program, scales, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
+  }
   if (scales != TSR_NONE) {
     return tsr_matmul_i8(program, a, b, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
   }
@@ -177,12 +189,17 @@ static tsr_status build_program(const session *s, const bench_product *p, tsr_pr
   if (s->task->precision == TSR_I8) {
     scales = tsr_input(program, "scales", TSR_F32, TSR_SHAPE(p->n));
   }
+  const int four_bits = s->task->precision == TSR_I4;
+  const tsr_dtype dtype = four_bits ? TSR_I8 : s->task->precision;
+  const int32_t depth = four_bits ? four_bit_bytes(p->k) : p->k;
+  if (four_bits) {
+    scales = tsr_input(program, "scales", TSR_F16, TSR_SHAPE(p->n, depth / TSR_I4_BYTES));
+  }
   for (int32_t i = 0; i < s->n_matrices; i++) {
     char name[32];
     snprintf(name, sizeof name, "b%d", (int)i);
-    tsr_shape shape = p->plain ? matrix_shape(p, p->k, p->n) : matrix_shape(p, p->n, p->k);
-    tsr_ref b = p->varies ? tsr_input(program, name, s->task->precision, shape)
-                          : tsr_constant(program, name, s->task->precision, shape);
+    tsr_shape shape = p->plain ? matrix_shape(p, depth, p->n) : matrix_shape(p, p->n, depth);
+    tsr_ref b = (p->varies ? tsr_input : tsr_constant)(program, name, dtype, shape);
     bindings[i] = (tsr_binding){.tensor = b, .buffer = s->buffers[i]};
     snprintf(name, sizeof name, "y%d", (int)i);
     b = p->plain ? b : tsr_transpose(program, b, -2, -1);
@@ -194,7 +211,7 @@ static tsr_status build_program(const session *s, const bench_product *p, tsr_pr
 /* The same content in every buffer; what matters is that they are different memory. */
 static tsr_status make_buffers(session *s, const bench_product *p, const void *content)
 {
-  int64_t size = elements_of_b(p) * (int64_t)precision_size(s);
+  int64_t size = bytes_of_b(s, p);
   tsr_status status = TSR_OK;
   for (int32_t i = 0; i < s->n_matrices && status == TSR_OK; i++) {
     status = tsr_buffer_create(s->device, size, TSR_BUFFER_DEVICE, &s->buffers[i]);
@@ -223,10 +240,11 @@ static tsr_status compile_product(session *s, const bench_product *p, const floa
   return status;
 }
 
-/* values, in -1 .. 1, as the matrices are kept; of int8 the scales stay 0, which changes no time. */
+/* values, in -1 .. 1, as the matrices are kept, of int4 any of them; of int8 and int4 the scales stay 0, which changes
+ * no time. */
 static tsr_status store(const float *values, int64_t n, tsr_dtype precision, void *stored)
 {
-  if (precision != TSR_I8) {
+  if (precision != TSR_I8 && precision != TSR_I4) {
     return tsr_convert(TSR_F32, values, precision, stored, n);
   }
   for (int64_t i = 0; i < n; i++) {
@@ -241,7 +259,7 @@ static int prepare_device(session *s, const bench_product *p)
   int64_t one = elements_of_b(p);
   float *values = malloc((size_t)one * sizeof *values);
   float *a = malloc((size_t)elements_of_a(p) * sizeof *a);
-  void *stored = malloc((size_t)one * precision_size(s));
+  void *stored = calloc((size_t)(bytes_of_b(s, p) > one ? bytes_of_b(s, p) : one), 1);
   tsr_binding *bindings = calloc((size_t)s->n_matrices, sizeof *bindings);
   tsr_program *program = NULL;
   s->buffers = calloc((size_t)s->n_matrices, sizeof(tsr_buffer *));
@@ -251,7 +269,8 @@ static int prepare_device(session *s, const bench_product *p)
   if (status == TSR_OK) {
     fill(a, elements_of_a(p), &random);
     fill(values, one, &random);
-    status = store(values, one, s->task->precision, stored);
+    const int64_t bytes = bytes_of_b(s, p);
+    status = store(values, s->task->precision == TSR_I4 && bytes < one ? bytes : one, s->task->precision, stored);
   }
   if (status == TSR_OK) {
     status = compile_product(s, p, a, stored, program, bindings);
@@ -292,7 +311,7 @@ static int run_round(const session *s, const bench_product *p)
 
 static int prepare(session *s, const bench_product *p)
 {
-  int64_t size = elements_of_b(p) * (int64_t)precision_size(s);
+  int64_t size = bytes_of_b(s, p);
   s->n_matrices =
       p->stream && s->task->stream_bytes > 2 * size ? (int32_t)(s->task->stream_bytes / size) : 1 + p->stream;
   int code = s->task->blas ? prepare_blas(s, p) : prepare_device(s, p);

@@ -148,14 +148,21 @@ tsr_status plan_product(int32_t rows, int32_t columns, int32_t depth, tsr_dtype 
     return status;
   }
   tsr_program *p = *program;
-  const tsr_ref w = tsr_constant(p, "weights", weights, TSR_SHAPE(columns, depth));
+  const int four_bits = weights == TSR_I4;
+  const int32_t groups = (depth + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+  const tsr_ref w = four_bits ? tsr_constant(p, "weights", TSR_I8, TSR_SHAPE(columns, groups * TSR_I4_BYTES))
+                              : tsr_constant(p, "weights", weights, TSR_SHAPE(columns, depth));
   const tsr_ref transposed = tsr_transpose(p, w, -2, -1);
-  const tsr_ref scales = weights == TSR_I8 ? tsr_constant(p, "scales", TSR_F32, TSR_SHAPE(columns)) : TSR_NONE;
+  const tsr_ref scales = four_bits
+                             ? tsr_transpose(p, tsr_constant(p, "scales", TSR_F16, TSR_SHAPE(columns, groups)), -2, -1)
+                         : weights == TSR_I8 ? tsr_constant(p, "scales", TSR_F32, TSR_SHAPE(columns))
+                                             : TSR_NONE;
   for (int32_t i = 0; i < times; i++) {
     char name[32];
     snprintf(name, sizeof name, "x%d", (int)i);
     const tsr_ref x = tsr_input(p, name, TSR_F32, TSR_SHAPE(rows, depth));
-    const tsr_ref y = weights == TSR_I8 ? tsr_matmul_i8(p, x, transposed, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
+    const tsr_ref y = four_bits           ? tsr_matmul_i4(p, x, transposed, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
+                      : weights == TSR_I8 ? tsr_matmul_i8(p, x, transposed, scales, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE)
                       : weights == TSR_F32
                           ? tsr_product(p, x, transposed)
                           : tsr_matmul_reduced_precision(p, x, transposed, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
