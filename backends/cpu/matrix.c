@@ -66,25 +66,27 @@ static inline void fetch_ahead(const char *b)
 /* How a tile of b comes: it stays in the nearest cache, it passes it by, or it is not looked for there before. */
 enum { KEPT, PASSING, FETCHED };
 
-/* Two tiles of rows by a strip. kind and way are known to the compiler. */
+/* The first multiplication of tile `tile` of c: gives what it held before its place, and takes up what it adds to. */
+#define TURN(kind, tile, a, b, offset)                                                                                 \
+  if (before) {                                                                                                        \
+    _tile_stored(tile, before + (offset), c_step);                                                                     \
+  }                                                                                                                    \
+  if (add) {                                                                                                           \
+    _tile_loadd(tile, c + (offset), c_step);                                                                           \
+  } else {                                                                                                             \
+    _tile_zero(tile);                                                                                                  \
+  }                                                                                                                    \
+  MULTIPLY(kind, tile, a, b)
+
+/* Two tiles of rows by a strip. Leaves the sums in the tiles, and stores those of the strip before it, which belong to
+ * `before` if it is not NULL: one at a time between multiplications, which would wait for four together. kind and way
+ * are known to the compiler. */
 static inline __attribute__((always_inline)) void square(int kind, int way, const cpu_matrix_block *block,
                                                          int64_t first_word, int64_t words, const char *b, char *c,
-                                                         int add)
+                                                         int add, char *before)
 {
   const size_t a_step = (size_t)block->a_step, c_step = (size_t)block->c_row * 4;
   const char *a = (const char *)block->a + first_word * 4, *second_a = a + TILE * a_step;
-  char *second_c = c + TILE * c_step;
-  if (add) {
-    _tile_stream_loadd(0, c, c_step);
-    _tile_stream_loadd(1, c + LINE, c_step);
-    _tile_stream_loadd(2, second_c, c_step);
-    _tile_stream_loadd(3, second_c + LINE, c_step);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
   b += first_word * STRIP_LINE;
   for (int64_t word = 0; word < words; word += CPU_MATRIX_WORDS) {
     if (way == FETCHED) {
@@ -100,18 +102,29 @@ static inline __attribute__((always_inline)) void square(int kind, int way, cons
       _tile_loadd(7, b + LINE, STRIP_LINE);
     }
     _tile_loadd(5, second_a, a_step);
-    MULTIPLY(kind, 0, 4, 6)
-    MULTIPLY(kind, 1, 4, 7)
-    MULTIPLY(kind, 2, 5, 6)
-    MULTIPLY(kind, 3, 5, 7)
+    if (word == 0) {
+      TURN(kind, 0, 4, 6, 0)
+      TURN(kind, 1, 4, 7, LINE)
+      TURN(kind, 2, 5, 6, TILE * c_step)
+      TURN(kind, 3, 5, 7, TILE * c_step + LINE)
+    } else {
+      MULTIPLY(kind, 0, 4, 6)
+      MULTIPLY(kind, 1, 4, 7)
+      MULTIPLY(kind, 2, 5, 6)
+      MULTIPLY(kind, 3, 5, 7)
+    }
     a += LINE;
     second_a += LINE;
     b += CPU_MATRIX_WORDS * STRIP_LINE;
   }
+}
+
+static inline __attribute__((always_inline)) void store_square(char *c, size_t c_step)
+{
   _tile_stored(0, c, c_step);
   _tile_stored(1, c + LINE, c_step);
-  _tile_stored(2, second_c, c_step);
-  _tile_stored(3, second_c + LINE, c_step);
+  _tile_stored(2, c + TILE * c_step, c_step);
+  _tile_stored(3, c + TILE * c_step + LINE, c_step);
 }
 
 /* One tile of rows by a strip, or two. kind and two are known to the compiler. */
@@ -161,9 +174,8 @@ static inline __attribute__((always_inline)) void line_of_tiles(int kind, int tw
 
 static inline __attribute__((always_inline)) void multiply(int kind, const cpu_matrix_block *block)
 {
-  /* Words of 32 rows that stay in a level-1 cache while all strips pass; fewer where b is so deep that it takes turns
-   * with the sums in the next cache. */
-  enum { NEAR_WORDS = 256, FEW_NEAR_WORDS = 128, DEEP = 512 };
+  /* Words of 32 rows, 16 KiB, that stay in a level-1 cache while all strips pass through it. */
+  enum { NEAR_WORDS = 128 };
   const int64_t strip_size = block->words * STRIP_LINE;
   const char *b = block->b;
   char *c = block->c;
@@ -178,22 +190,24 @@ static inline __attribute__((always_inline)) void multiply(int kind, const cpu_m
     return;
   }
   const int32_t once = block->first_time && block->last_time;
-  const int64_t near = block->words > DEEP ? FEW_NEAR_WORDS : NEAR_WORDS;
-  const int64_t step = block->strips > 2 && !once ? near : block->words;
+  const int64_t step = block->strips > 2 && !once ? NEAR_WORDS : block->words;
+  char *before = NULL;
   for (int64_t word = 0; word < block->words; word += step) {
     const int64_t words = block->words - word < step ? block->words - word : step;
     for (int64_t strip = 0; strip < block->strips; strip++) {
       const char *from = b + strip * strip_size;
       char *to = c + strip * STRIP_LINE;
       if (block->first_time) {
-        square(kind, FETCHED, block, word, words, from, to, block->add || word > 0);
+        square(kind, FETCHED, block, word, words, from, to, block->add || word > 0, before);
       } else if (block->strips > 2) {
-        square(kind, PASSING, block, word, words, from, to, block->add || word > 0);
+        square(kind, PASSING, block, word, words, from, to, block->add || word > 0, before);
       } else {
-        square(kind, KEPT, block, word, words, from, to, block->add || word > 0);
+        square(kind, KEPT, block, word, words, from, to, block->add || word > 0, before);
       }
+      before = to;
     }
   }
+  store_square(before, (size_t)block->c_row * 4);
 }
 
 void cpu_matrix_multiply(const cpu_matrix_block *block)
