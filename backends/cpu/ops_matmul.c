@@ -156,6 +156,8 @@ int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation)
     return TSR_OK;
   }
   if (cpu_product_on_matrix(p)) {
+    enum { FAR = 1 << 19 }; /* elements: 2 MiB, about what a cache of the second level has */
+    plan->product.far = p->batch * p->rows * p->columns >= FAR;
     plan->product.chunk = cpu_rounded_chunk(p);
     cut_for_matrix(plan);
   } else {

@@ -238,6 +238,21 @@ void cpu_product_begin(const cpu_product *product, int64_t first, cpu_team *team
   }
 }
 
+/* Sums of a block's row, in the nearest cache, to c. Where c passes by the caches it is finished before, so that it is
+ * written once. */
+static void finish_row(const cpu_product *product, int64_t matrix, int64_t row, int64_t from, int64_t columns,
+                       float *sums, float *c)
+{
+  if (!product->far || columns % CPU_LANES != 0 || (uintptr_t)c % (CPU_LANES * sizeof *c) != 0) {
+    cpu_product_finish(product, matrix, row, from, columns, sums, c);
+    return;
+  }
+  cpu_product_finish(product, matrix, row, from, columns, sums, sums);
+  for (int64_t n = 0; n < columns; n += CPU_LANES) {
+    cpu_store_past(c + n, cpu_load(sums + n));
+  }
+}
+
 /* Rows and panels as many as matrix units take at once; each block is finished while it is in the nearest cache. */
 static void matrix_panels(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,
                           int64_t panel, int64_t panels, float *c, int64_t c_row, void *scratch)
@@ -266,12 +281,13 @@ static void matrix_panels(const cpu_product *product, const void *shared, int64_
         cpu_quantised_part(product, shared, &part, sums, CPU_MATRIX_SUMS_ROW, scratch);
       }
       for (int64_t i = 0; i < height; i++) {
-        cpu_product_finish(product, matrix, first + row + i, (panel + p) * CPU_PANEL, columns,
-                           sums + i * CPU_MATRIX_SUMS_ROW, to + i * c_row);
+        finish_row(product, matrix, first + row + i, (panel + p) * CPU_PANEL, columns, sums + i * CPU_MATRIX_SUMS_ROW,
+                   to + i * c_row);
       }
     }
   }
   cpu_matrix_release();
+  cpu_store_end();
 }
 
 void cpu_product_panels(const cpu_product *product, const void *shared, int64_t matrix, int64_t first, int64_t rows,

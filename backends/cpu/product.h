@@ -44,6 +44,7 @@ typedef struct cpu_product {
   int32_t four_bits;    /* 1: weights of four bits, read as they are stored: product_i4.h */
   int32_t rounds;       /* 1: factors are rounded to bf16, and b is laid out for matrix units: product_bf16.h */
   int64_t matrices;     /* that b has; 1: all of the batch are the same */
+  int32_t far;          /* 1: what matrix units make passes by the caches, which have no room for all of it */
   int64_t chunk;        /* rows of a that are rounded before they are multiplied: all of them, or part of a matrix */
 } cpu_product;
 

@@ -70,6 +70,23 @@ static inline void cpu_store(float *p, cpu_f32v v)
   memcpy(p, &v, sizeof v);
 }
 
+/* Past the caches, to memory that begins where a cache line does. Others see it after cpu_store_end. */
+static inline void cpu_store_past(float *p, cpu_f32v v)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  _mm512_stream_ps(p, (__m512)v);
+#else
+  cpu_store(p, v);
+#endif
+}
+
+static inline void cpu_store_end(void)
+{
+#if CPU_LANES == 16 && defined(__AVX512F__)
+  _mm_sfence();
+#endif
+}
+
 static inline cpu_i32v cpu_load_i32(const int32_t *p)
 {
   cpu_i32v v;
