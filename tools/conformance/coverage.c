@@ -166,6 +166,7 @@ void check_coverage_except(check_coverage *coverage, const char *glob)
 typedef struct walk {
   const check_coverage *coverage;
   int executed; /* 1: what is met counts as seen */
+  int is_empty; /* 1: the line has no results to compute, so that it shows nothing of an exception */
   int excepted; /* 1: an exception was met */
   int fresh;    /* 1: an item was met that is no exception and was not seen before */
 } walk;
@@ -185,7 +186,7 @@ static void meet(walk *w, const char *format, ...)
     if (strcmp(coverage->item[i].name, name) == 0) {
       w->fresh |= coverage->item[i].seen == 0 && !coverage->item[i].excepted;
       w->excepted |= coverage->item[i].excepted;
-      coverage->item[i].seen += w->executed;
+      coverage->item[i].seen += w->executed && !(w->is_empty && coverage->item[i].excepted);
       return;
     }
   }
@@ -203,6 +204,24 @@ static void walk_slots(walk *w, const tsr_program_desc *program, const tsr_op_in
   }
 }
 
+static int is_empty(const tsr_tensor_desc *tensor)
+{
+  int some = 0;
+  for (int32_t axis = 0; axis < TSR_MAX_RANK; axis++) {
+    some |= tensor->extent[axis] == 0;
+  }
+  return some;
+}
+
+static int has_no_results(const tsr_program_desc *program, const tsr_line_desc *line)
+{
+  int none = 1;
+  for (int32_t i = 0; i < TSR_MAX_OUTPUTS; i++) {
+    none &= line->out[i] == 0 || is_empty(tsr_tensor_at(program, line->out[i]));
+  }
+  return none;
+}
+
 /* Returns what was met. */
 static walk walk_program(const check_coverage *coverage, const tsr_program *program, int executed)
 {
@@ -212,6 +231,7 @@ static walk walk_program(const check_coverage *coverage, const tsr_program *prog
   for (int32_t i = 0; i < desc->n_lines; i++) {
     const tsr_line_desc *line = tsr_line_at(desc, i);
     const tsr_op_info *info = tsr_op_describe(line->op);
+    w.is_empty = has_no_results(desc, line);
     meet(&w, "%s", info->name);
     walk_slots(&w, desc, info, info->in, line->in);
     walk_slots(&w, desc, info, info->out, line->out);
