@@ -205,7 +205,7 @@ tsr_status check_bound_matmul_i4(check_values *values, const tsr_line_desc *line
 }
 
 /* y = alpha scale table[id], of each element of the row. */
-tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *line)
+static tsr_status bound_embedding(check_values *values, const tsr_line_desc *line, int four_bits)
 {
   check_tensor table = check_tensor_of(values, line->in[0]);
   check_tensor ids = check_tensor_of(values, line->in[1]);
@@ -220,12 +220,15 @@ tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *l
       for (i[2] = 0; i[2] < y.extent[2]; i[2]++) {
         int64_t id = check_integer(&ids, check_place(&ids, 0, i[0], i[1], i[2]));
         for (i[3] = 0; i[3] < y.extent[3] && id >= 0 && id < table.extent[2]; i[3]++) {
-          const int64_t at_scale = check_place(&scales, 0, 0, 0, id);
+          const int64_t at_scale =
+              four_bits ? check_place(&scales, 0, 0, id, i[3] / TSR_I4_GROUP) : check_place(&scales, 0, 0, 0, id);
           const double carried = check_error(&scales, at_scale);
-          const double byte = fabs(byte_value(&table, check_place(&table, 0, 0, id, i[3])));
-          const double factor[] = {alpha, fabs(check_value(&scales, at_scale)) + carried, byte};
+          const double weight =
+              fabs(four_bits ? half_value(&table, check_place(&table, 0, 0, id, 0), table.stride[3], i[3])
+                             : byte_value(&table, check_place(&table, 0, 0, id, i[3])));
+          const double factor[] = {alpha, fabs(check_value(&scales, at_scale)) + carried, weight};
           int64_t at = check_place(&y, i[0], i[1], i[2], i[3]);
-          y.storage->error[at] = isfinite(factor[1]) ? alpha * carried * byte + product_error(factor, 3) : 0.0;
+          y.storage->error[at] = isfinite(factor[1]) ? alpha * carried * weight + product_error(factor, 3) : 0.0;
         }
       }
     }
@@ -233,29 +236,12 @@ tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *l
   return status;
 }
 
+tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *line)
+{
+  return bound_embedding(values, line, 0);
+}
+
 tsr_status check_bound_embedding_i4(check_values *values, const tsr_line_desc *line)
 {
-  check_tensor table = check_tensor_of(values, line->in[0]);
-  check_tensor ids = check_tensor_of(values, line->in[1]);
-  check_tensor scales = check_tensor_of(values, line->in[2]);
-  check_tensor y = check_tensor_of(values, line->out[0]);
-  const double alpha = fabs((double)line->attributes.alpha);
-  tsr_status status = check_errors_init(&y);
-  int64_t i[4];
-
-  for (i[0] = 0; i[0] < y.extent[0] && !status; i[0]++) {
-    for (i[1] = 0; i[1] < y.extent[1]; i[1]++) {
-      for (i[2] = 0; i[2] < y.extent[2]; i[2]++) {
-        int64_t id = check_integer(&ids, check_place(&ids, 0, i[0], i[1], i[2]));
-        for (i[3] = 0; i[3] < y.extent[3] && id >= 0 && id < table.extent[2]; i[3]++) {
-          const double scale = fabs(check_value(&scales, check_place(&scales, 0, 0, id, i[3] / TSR_I4_GROUP)));
-          const double weight = fabs(half_value(&table, check_place(&table, 0, 0, id, 0), table.stride[3], i[3]));
-          const double factor[] = {alpha, scale, weight};
-          int64_t at = check_place(&y, i[0], i[1], i[2], i[3]);
-          y.storage->error[at] = isfinite(scale) ? product_error(factor, 3) : 0.0;
-        }
-      }
-    }
-  }
-  return status;
+  return bound_embedding(values, line, 1);
 }
