@@ -263,8 +263,8 @@ TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t
                                            const int32_t *target, float *encoder_output, float *logits) TSR_MUST_CHECK;
 
 /* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants have the
- * names of the model's parameters; the scales of a parameter that is kept as TSR_I8 are NAME.scales, f32; one that is
- * kept as TSR_I4 has the form of tsr_embedding_i4, NAME.scales too. weights: as in
+ * names of the model's parameters. A parameter that is kept as TSR_I8 has scales, f32, with the name NAME.scales. One
+ * that is kept as TSR_I4, and its NAME.scales, have the forms of table and scales of tsr_embedding_i4. weights: as in
  * tsr_transformer_options. Keys and values are f32. */
 enum {
   TSR_PROGRAM_ENCODE =
