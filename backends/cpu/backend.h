@@ -23,7 +23,7 @@ typedef struct cpu_level {
 } cpu_level;
 
 /* features.c: the levels that were compiled and that this CPU has, best first: 0 .. count-1. Beyond: NULL. */
-enum { CPU_MAX_LEVELS = 8 };
+enum { CPU_MAX_LEVELS = 10 };
 const cpu_level *cpu_level_at(int32_t index);
 
 /* Asks the system for what the level's registers need, for the whole process. 0: refused. */

@@ -27,6 +27,7 @@ enum {
   FEATURE_DOTPROD = 16,
   FEATURE_I8MM = 32,
   FEATURE_AMX = 64,
+  FEATURE_AVX512_BF16 = 128,
 };
 
 #if defined(__x86_64__)
@@ -61,8 +62,9 @@ static uint32_t cpu_features(void)
     found |= c & bit_AVX512VNNI ? FEATURE_AVX512_VNNI : 0;
     found |= tiles && (d & matrix) == matrix ? FEATURE_AMX : 0;
   }
-  if ((found & FEATURE_AVX2) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1)) {
-    found |= FEATURE_AVX_VNNI;
+  if ((found & FEATURE_AVX2) && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
+    found |= a >> 4 & 1 ? FEATURE_AVX_VNNI : 0;
+    found |= (found & FEATURE_AVX512) && (a >> 5 & 1) ? FEATURE_AVX512_BF16 : 0;
   }
   return found;
 }
@@ -93,11 +95,13 @@ static uint32_t cpu_features(void)
 /* One row per level that was compiled in, worst first. */
 #define LEVEL(name) extern const cpu_operator cpu_operators_##name[CPU_OP_COUNT]
 LEVEL(emulated);
+LEVEL(emulatedbf16);
 LEVEL(portable);
 LEVEL(avx2);
 LEVEL(avx2vnni);
 LEVEL(avx512);
 LEVEL(avx512vnni);
+LEVEL(avx512bf16);
 LEVEL(amx);
 LEVEL(dotprod);
 LEVEL(i8mm);
@@ -108,6 +112,7 @@ static const struct {
 } levels[] = {
 #if defined(CPU_WITH_EMULATED)
     {{"emulated", "the arithmetic of amx, slowly", 0, 0, cpu_operators_emulated}, 0},
+    {{"emulatedbf16", "the arithmetic of avx512bf16, slowly", 0, 0, cpu_operators_emulatedbf16}, 0},
 #endif
 #if defined(__aarch64__)
     {{"portable", "NEON", 1, 0, cpu_operators_portable}, 0},
@@ -125,6 +130,9 @@ static const struct {
 #endif
 #if defined(CPU_WITH_AVX512VNNI)
     {{"avx512vnni", "AVX-512, VNNI", 0, 0, cpu_operators_avx512vnni}, FEATURE_AVX512_VNNI},
+#endif
+#if defined(CPU_WITH_AVX512BF16)
+    {{"avx512bf16", "AVX-512, VNNI, BF16", 0, 0, cpu_operators_avx512bf16}, FEATURE_AVX512_VNNI | FEATURE_AVX512_BF16},
 #endif
 #if defined(CPU_WITH_AMX)
     {{"amx", "AVX-512, VNNI, AMX-INT8, AMX-BF16", 0, 1, cpu_operators_amx}, FEATURE_AVX512_VNNI | FEATURE_AMX},

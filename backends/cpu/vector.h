@@ -556,13 +556,13 @@ static inline cpu_u16v cpu_to_f16(cpu_f32v value)
 
 /* ---- dot products of bytes --------------------------------------------------------------------------------------- */
 
-/* 1 where matrix.h has the instructions for it, CPU_HAS_MATRIX where it has them or computes what they would. */
+/* 1 where matrix.h has tiles, CPU_HAS_MATRIX where it has tiles or vectors of pairs or computes what they would. */
 #if defined(CPU_MATRIX_TILES) /* the compilers have different names for it */
 #define CPU_MATRIX_UNITS 1
 #else
 #define CPU_MATRIX_UNITS 0
 #endif
-#if CPU_MATRIX_UNITS || defined(CPU_MATRIX_EMULATED)
+#if CPU_MATRIX_UNITS || defined(CPU_MATRIX_DOTS) || defined(CPU_MATRIX_EMULATED)
 #define CPU_HAS_MATRIX 1
 #else
 #define CPU_HAS_MATRIX 0

@@ -60,9 +60,11 @@ void close_setup(setup *s)
 int is_precise(const setup *s, tsr_dtype weights)
 {
   const tsr_device_properties *properties = tsr_device_get_properties(s->device);
-  if (weights == TSR_BF16 &&
-      (strstr(properties->driver, "amx kernels") || strstr(properties->driver, "emulated kernels"))) {
-    return 0;
+  static const char *const rounding[] = {"amx kernels", "avx512bf16 kernels", "emulated"};
+  for (size_t i = 0; weights == TSR_BF16 && i < sizeof rounding / sizeof rounding[0]; i++) {
+    if (strstr(properties->driver, rounding[i])) {
+      return 0;
+    }
   }
   return (weights != TSR_F16 && weights != TSR_BF16) || properties->type == TSR_DEVICE_CPU ||
          properties->type == TSR_DEVICE_REFERENCE;

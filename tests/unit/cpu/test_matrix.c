@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products on matrix units: the instructions compute the bits that their emulation does, a row does not depend on the
- * rows around it, and products of bytes are the same at each instruction level.
+ * Products on matrix units, and of pairs in vectors: the instructions compute the bits that their emulation does, a row
+ * does not depend on the rows around it, and products of bytes are the same at each instruction level.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "tessera/runtime.h"
 #include "tools/random/random.h"
 
-enum { MAX_LEVELS = 8, TOP = 5 };
+enum { MAX_LEVELS = 10, TOP = 5 };
 
 /* Finite numbers whose products stay so; of all sizes; so small that products and sums lose bits or vanish; with
  * infinities and NaN. */
@@ -218,18 +218,18 @@ static const int32_t sizes[][3] = {{1, 40, 31},   {5, 64, 64},   {16, 96, 33},  
 
 enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
 
-static void test_emulation(void **opaque)
+/* Instructions, and what computes their bits without them. */
+static const char *const pairs[][2] = {{"amx", "emulated"}, {"avx512bf16", "emulatedbf16"}};
+
+enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
+
+static void compare_products(const char *const pair[2], tsr_device *device, tsr_device *emulation)
 {
-  const state *s = *opaque;
-  tsr_device *amx = find(s, "amx"), *emulated = find(s, "emulated");
-  if (!amx || !emulated) {
-    skip();
-  }
   for (int32_t i = 0; i < N_SIZES; i++) {
     for (int32_t kind = 0; kind < N_KINDS; kind++) {
       product p = make_product(sizes[i][0], sizes[i][1], sizes[i][2], TSR_BF16, kind);
-      float *one = multiply(amx, &p, 0, p.m, NULL), *other = multiply(emulated, &p, 0, p.m, NULL);
-      assert_same(&p, kind, one, other, (int64_t)p.m * p.n, "amx, and emulated");
+      float *one = multiply(device, &p, 0, p.m, NULL), *other = multiply(emulation, &p, 0, p.m, NULL);
+      assert_same(&p, kind, one, other, (int64_t)p.m * p.n, pair[0]);
       free(one);
       free(other);
       free_product(&p);
@@ -237,18 +237,13 @@ static void test_emulation(void **opaque)
   }
 }
 
-static void test_topk(void **opaque)
+static void compare_largest(const char *const pair[2], tsr_device *device, tsr_device *emulation)
 {
-  const state *s = *opaque;
-  tsr_device *amx = find(s, "amx"), *emulated = find(s, "emulated");
-  if (!amx || !emulated) {
-    skip();
-  }
   for (int32_t i = 0; i < N_SIZES; i++) {
     product p = make_product(sizes[i][0], sizes[i][1], sizes[i][2], TSR_BF16, PLAIN);
     int32_t *one_at, *other_at;
-    float *one = multiply(amx, &p, 0, p.m, &one_at), *other = multiply(emulated, &p, 0, p.m, &other_at);
-    assert_same(&p, PLAIN, one, other, (int64_t)p.m * TOP, "the largest of amx, and emulated");
+    float *one = multiply(device, &p, 0, p.m, &one_at), *other = multiply(emulation, &p, 0, p.m, &other_at);
+    assert_same(&p, PLAIN, one, other, (int64_t)p.m * TOP, pair[0]);
     assert_memory_equal(one_at, other_at, (size_t)p.m * TOP * sizeof *one_at);
     free(one);
     free(other);
@@ -256,6 +251,32 @@ static void test_topk(void **opaque)
     free(other_at);
     free_product(&p);
   }
+}
+
+/* Calls `compare` for each pair that this machine has. */
+static void compare_pairs(const state *s, void (*compare)(const char *const pair[2], tsr_device *, tsr_device *))
+{
+  int32_t n_compared = 0;
+  for (int32_t i = 0; i < N_PAIRS; i++) {
+    tsr_device *device = find(s, pairs[i][0]), *emulation = find(s, pairs[i][1]);
+    if (device && emulation) {
+      compare(pairs[i], device, emulation);
+      n_compared++;
+    }
+  }
+  if (n_compared == 0) {
+    skip();
+  }
+}
+
+static void test_emulation(void **opaque)
+{
+  compare_pairs(*opaque, compare_products);
+}
+
+static void test_topk(void **opaque)
+{
+  compare_pairs(*opaque, compare_largest);
 }
 
 /* How many rows there are decides which tiles multiply them, and where long ones are rounded. */

@@ -16,9 +16,9 @@ const tsr_variable tsr_variables[] = {
     {"TESSERA_THREADS", TSR_READER_CPU, 0,
      "threads of the backend; default: one for each physical core that the process may use"},
     {"TESSERA_CPU_LEVEL", TSR_READER_CPU, 0,
-     "instructions: `portable`, on x86-64 `avx2`, `avx2vnni`, `avx512`, `avx512vnni`, `amx`, on aarch64 "
-     "`dotprod`, `i8mm`; `emulated`: what `amx` computes, slowly, on any CPU; `all`: a device for each; default: the "
-     "best that the CPU has"},
+     "instructions: `portable`, on x86-64 `avx2`, `avx2vnni`, `avx512`, `avx512vnni`, `avx512bf16`, `amx`, on aarch64 "
+     "`dotprod`, `i8mm`; `emulated` and `emulatedbf16`: what `amx` and `avx512bf16` compute, slowly, on any CPU; "
+     "`all`: a device for each; default: the best that the CPU has"},
     {"TESSERA_BLAS", TSR_READER_CPU, 0,
      "the BLAS, a library with `cblas_sgemm`, or `none`; default: none, but with `portable` instructions and on "
      "aarch64 OpenBLAS, BLIS or MKL if one is installed"},
