@@ -58,8 +58,8 @@ void cpu_matrix_release(void)
 /* Asks for what lies 4 KiB ahead of the two tiles at b. */
 static inline void fetch_ahead(const char *b)
 {
-  enum { AHEAD = 4096 };
-  for (uintptr_t at = 0; at < (uintptr_t)(2 * TILE * LINE); at += LINE) {
+  enum { AHEAD = 4096, TILES = 2 * TILE * LINE };
+  for (uintptr_t at = 0; at < TILES; at += LINE) {
     __builtin_prefetch((const void *)((uintptr_t)b + AHEAD + at));
   }
 }
