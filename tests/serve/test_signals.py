@@ -244,10 +244,13 @@ class Reloaded(unittest.TestCase):
                 for t in threads:
                     t.start()
                 for i in range(6):
-                    before = sum(counts)
                     settle(2 if i % 2 == 0 else 1) # another search: the model is opened anew
                     server.process.send_signal(signal.SIGHUP)
-                    while server.log().count("anew") <= i or sum(counts) < before + 30:
+                    while server.log().count("anew") <= i:
+                        self.assertIsNone(server.process.poll())
+                        time.sleep(0.02)
+                    before = sum(counts) # who asks from here on needs it
+                    while sum(counts) < before + 30:
                         self.assertIsNone(server.process.poll())
                         time.sleep(0.02)
                 stop.set()
