@@ -21,9 +21,13 @@ typedef struct tsr_piece {
   int64_t count;
   int32_t transposed; /* 1: of the tensor with its axes exchanged */
   float fill;
-  /* Of a tensor of whole numbers: what its numbers are divided by, [1] or one for each row; else NULL. */
+  /* Of a tensor of whole numbers, else NULL: NAME.scales, what 1 is worth in each row (f32), or in each group of a row
+   * whose numbers have four bits (f16); or NAME_scale of CTranslate2, what they are divided by, [1] or one for each
+   * row. */
   const tsr_checkpoint_tensor *scales;
-  float scale; /* the one number, where no tensor holds it; else 0 */
+  int32_t divided; /* 1: by the scales, or by `scale` */
+  int64_t columns; /* of the parameter, in four bits; else 0 */
+  float scale;     /* the one number, where no tensor holds it; else 0 */
 } tsr_piece;
 
 typedef struct tsr_parameter {
@@ -106,10 +110,10 @@ tsr_status tsr_parameters_list_model(const tsr_model *model, tsr_arena *arena, t
 tsr_model_side tsr_model_side_of(const tsr_model *model, int32_t decoder);
 tsr_model_side tsr_config_side(const tsr_transformer_config *config);
 
-/* Rows first .. first+count-1 of a parameter that is stored as whole numbers of one byte, as they are, and what 1 is
- * worth in each of them. */
+/* Rows first .. first+count-1 of a parameter that is stored as whole numbers, of one byte or of four bits, as they are
+ * kept (tsr_parameter_kept): the numbers, and what 1 is worth, f32 for each row or f16 for each group. */
 tsr_status tsr_parameter_read_rows(const tsr_parameter *parameter, int64_t first, int64_t count, int8_t *bytes,
-                                   float *scales) TSR_MUST_CHECK;
+                                   void *scales) TSR_MUST_CHECK;
 
 /* Parameters that are the same for all models: numbers that composed operators need, [1], and Shaw's distances. */
 #define TSR_NUMBER_FORMAT    "numbers.%.0fe-6" /* of the number times a million */
@@ -134,6 +138,13 @@ tsr_kept tsr_parameter_kept(const tsr_parameter *parameter, tsr_dtype kept, tsr_
 
 /* Rows of f32 as weights of four bits (tsr_embedding_i4): bytes [rows, 16 G], scales [rows, G] of f16. */
 void tsr_four_bits(const float *values, int64_t rows, int64_t columns, uint8_t *bytes, uint16_t *scales);
+
+/* Number `column` of such a row, of -8 .. 7. */
+int32_t tsr_four_bits_at(const uint8_t *row, int64_t column);
+
+/* Rows of f32 as whole numbers of one byte (tsr_embedding_i8), and what 1 is worth in each: a row of zeros 0, one that
+ * holds NaN or an infinity NaN. */
+void tsr_eight_bits(const float *values, int64_t rows, int64_t columns, int8_t *bytes, float *scales);
 
 /* The name of the scales of a parameter that is kept as i8 or in four bits: NAME.scales. Writes it into `name` (of that
  * room) and returns it. */

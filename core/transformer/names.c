@@ -156,7 +156,42 @@ static tsr_status find_scales(const tsr_checkpoint *checkpoint, const tsr_checkp
                     tensor->path, name, (long long)found, scales->type, (long long)wanted);
   }
   piece->scales = scales;
+  piece->divided = 1;
   piece->scale = scales ? 0.0f : otherwise;
+  return TSR_OK;
+}
+
+/* What 1 is worth in a tensor of whole numbers that tsr_model_save wrote: NAME.scales, of each row (f32), or of each
+ * group of a row whose numbers have four bits (f16). NULL: there is no such tensor. */
+static const tsr_checkpoint_tensor *find_worth(const tsr_checkpoint *checkpoint, const tsr_checkpoint_tensor *tensor)
+{
+  char name[TSR_PARAMETER_NAME_ROOM + TSR_NAME_ROOM];
+  snprintf(name, sizeof name, "%s.scales", tensor->name);
+  return tensor->dtype == TSR_I8 ? tsr_checkpoint_find(checkpoint, name) : NULL;
+}
+
+/* Such scales, for a matrix of the shape `whole`. The tensor's own shape should be *expected. */
+static tsr_status take_worth(const tsr_checkpoint_tensor *tensor, const tsr_checkpoint_tensor *scales,
+                             const tsr_parameter *parameter, const tsr_shape *whole, tsr_piece *piece,
+                             tsr_dtype *stored, tsr_shape *expected)
+{
+  const tsr_parameter matrix = {.shape = *whole, .matrix = 1};
+  const int four_bits = scales->dtype == TSR_F16;
+  tsr_kept kept;
+  char wanted[96], found[96];
+  if (!parameter->matrix || piece->transposed || whole->rank != 2) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
+                    tensor->name, tensor->type);
+  }
+  *stored = four_bits ? TSR_I4 : TSR_I8;
+  *expected = tsr_parameter_kept(&matrix, *stored, &kept).shape;
+  if ((scales->dtype != TSR_F16 && scales->dtype != TSR_F32) || !same_extents(&scales->shape, &kept.shape)) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s and the shape %s; expected %s of the shape %s",
+                    tensor->path, scales->name, scales->type, tsr_shape_print(&scales->shape, found, sizeof found),
+                    four_bits ? "F16" : "F32", tsr_shape_print(&kept.shape, wanted, sizeof wanted));
+  }
+  piece->scales = scales;
+  piece->columns = four_bits ? whole->extent[1] : 0;
   return TSR_OK;
 }
 
@@ -178,14 +213,19 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
   }
   *piece = (tsr_piece){.tensor = tensor, .transposed = place->transposed};
   tsr_dtype stored = tensor->dtype;
-  if (tensor->dtype != TSR_F32 && tensor->dtype != TSR_F16 && tensor->dtype != TSR_BF16) {
+  tsr_shape extents = expected;
+  const tsr_checkpoint_tensor *worth = find_worth(checkpoint, tensor);
+  if (worth) {
+    TSR_TRY(take_worth(tensor, worth, parameter, &expected, piece, &stored, &extents));
+  } else if (tensor->dtype != TSR_F32 && tensor->dtype != TSR_F16 && tensor->dtype != TSR_BF16) {
     TSR_TRY(find_scales(checkpoint, tensor, parameter, piece));
     stored = tensor->dtype == TSR_I8 ? TSR_I8 : TSR_F32;
   }
-  if (!same_extents(&tensor->shape, &expected) || (place->transposed && tensor->rank != 2)) {
+  if (!same_extents(&tensor->shape, &extents) || (place->transposed && tensor->rank != 2)) {
     char found[96];
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the shape %s; expected %s", tensor->path, tensor->name,
-                    tsr_shape_print(&tensor->shape, found, sizeof found), wanted);
+                    tsr_shape_print(&tensor->shape, found, sizeof found),
+                    tsr_shape_print(&extents, wanted, sizeof wanted));
   }
   int64_t count = tsr_shape_elements(&expected) / of;
   piece->first = place->part * count;

@@ -321,27 +321,28 @@ char *tsr_scales_name(char *name, const char *parameter)
   return name;
 }
 
-/* The row of a matrix that an element of a piece is in, by the whole tensor. */
-static int64_t columns_of(const tsr_checkpoint_tensor *tensor)
+/* Of a row of a piece. A tensor of four bits holds fewer bytes. */
+static int64_t columns_of(const tsr_piece *piece)
 {
-  return tensor->shape.rank > 0 && tensor->shape.extent[tensor->shape.rank - 1] > 0
-             ? tensor->shape.extent[tensor->shape.rank - 1]
-             : 1;
+  const tsr_shape *shape = &piece->tensor->shape;
+  return piece->columns > 0                                      ? piece->columns
+         : shape->rank > 0 && shape->extent[shape->rank - 1] > 0 ? shape->extent[shape->rank - 1]
+                                                                 : 1;
 }
 
-/* The scale of a row of a tensor of whole numbers. */
-static tsr_status read_scale(const tsr_piece *piece, int64_t row, float *scale)
+/* The scale of a row of a tensor of whole numbers, or of a group of a row. */
+static tsr_status read_scale(const tsr_piece *piece, int64_t at, float *scale)
 {
   const tsr_checkpoint_tensor *scales = piece->scales;
   if (!scales) {
     *scale = piece->scale;
     return TSR_OK;
   }
-  TSR_TRY(tsr_checkpoint_read(scales, scales->size > sizeof(float) ? row : 0, 1, TSR_F32, scale));
-  return *scale > 0.0f && isfinite(*scale)
+  TSR_TRY(tsr_checkpoint_read(scales, tsr_shape_elements(&scales->shape) > 1 ? at : 0, 1, TSR_F32, scale));
+  return isfinite(*scale) && (!piece->divided || *scale > 0.0f)
              ? TSR_OK
-             : tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s': element %lld is %g; expected a scale above 0", scales->path,
-                        scales->name, (long long)row, (double)*scale);
+             : tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s': element %lld is %g; expected a %s", scales->path,
+                        scales->name, (long long)at, (double)*scale, piece->divided ? "scale above 0" : "number");
 }
 
 /* Elements at .. at+n-1 of a tensor of whole numbers of 1 or 2 bytes, as f32. */
@@ -362,22 +363,47 @@ static tsr_status read_whole_numbers(const tsr_checkpoint_tensor *tensor, int64_
   return TSR_OK;
 }
 
-/* Whole numbers divided by their scales, a part of a row at a time. */
+/* What a part of a row of whole numbers is worth: columns column .. column+n-1. */
+static tsr_status read_part_of_row(const tsr_piece *piece, int64_t row, int64_t column, int64_t n, float *values)
+{
+  float scale;
+  TSR_TRY(read_scale(piece, row, &scale));
+  TSR_TRY(read_whole_numbers(piece->tensor, row * columns_of(piece) + column, n, values));
+  for (int64_t i = 0; i < n; i++) {
+    values[i] = piece->divided ? values[i] / scale : values[i] * scale;
+  }
+  return TSR_OK;
+}
+
+/* The same in four bits, of one group. */
+static tsr_status read_part_of_group(const tsr_piece *piece, int64_t row, int64_t column, int64_t n, float *values)
+{
+  const int64_t groups = (piece->columns + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+  const int64_t group = row * groups + column / TSR_I4_GROUP;
+  uint8_t bytes[TSR_I4_BYTES];
+  float scale;
+  TSR_TRY(read_scale(piece, group, &scale));
+  TSR_TRY(tsr_checkpoint_copy(piece->tensor, (uint64_t)(group * TSR_I4_BYTES), sizeof bytes, bytes));
+  for (int64_t i = 0; i < n; i++) {
+    values[i] = (float)tsr_four_bits_at(bytes, column % TSR_I4_GROUP + i) * scale;
+  }
+  return TSR_OK;
+}
+
+/* Whole numbers with their scales, a part of a row or of a group at a time. */
 static tsr_status read_scaled(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out)
 {
   enum { PORTION = 4096 };
   float values[PORTION];
-  const int64_t columns = columns_of(piece->tensor);
+  const int32_t four_bits = piece->columns > 0;
+  const int64_t columns = columns_of(piece);
   for (int64_t done = 0; done < count;) {
-    const int64_t at = piece->first + first + done, left = columns - at % columns;
+    const int64_t at = piece->first + first + done, row = at / columns, column = at % columns;
+    const int64_t left = columns - column, most = four_bits ? TSR_I4_GROUP - column % TSR_I4_GROUP : PORTION;
     int64_t n = count - done < left ? count - done : left;
-    float scale = 1.0f;
-    n = n < PORTION ? n : PORTION;
-    TSR_TRY(read_scale(piece, at / columns, &scale));
-    TSR_TRY(read_whole_numbers(piece->tensor, at, n, values));
-    for (int64_t i = 0; i < n; i++) {
-      values[i] /= scale;
-    }
+    n = n < most ? n : most;
+    TSR_TRY(four_bits ? read_part_of_group(piece, row, column, n, values)
+                      : read_part_of_row(piece, row, column, n, values));
     TSR_TRY(tsr_convert(TSR_F32, values, dtype, out + done * (int64_t)tsr_dtype_size(dtype), n));
     done += n;
   }
@@ -386,7 +412,7 @@ static tsr_status read_scaled(const tsr_piece *piece, int64_t first, int64_t cou
 
 static tsr_status read_piece(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out)
 {
-  if (piece->scales || piece->scale != 0.0f) {
+  if (piece->scales || piece->divided) {
     return read_scaled(piece, first, count, dtype, out);
   }
   if (piece->tensor && piece->transposed) {
@@ -413,10 +439,42 @@ static tsr_status read_identity(const tsr_parameter *parameter, int64_t first, i
   return TSR_OK;
 }
 
+/* Rows of a piece of four bits as they are. */
+static tsr_status copy_four_bits(const tsr_piece *piece, int64_t row, int64_t n, int64_t groups, int8_t *bytes,
+                                 uint16_t *scales)
+{
+  const size_t row_size = (size_t)groups * TSR_I4_BYTES, scales_size = (size_t)groups * sizeof *scales;
+  TSR_TRY(tsr_checkpoint_copy(piece->tensor, (uint64_t)row * row_size, (size_t)n * row_size, bytes));
+  TSR_TRY(tsr_checkpoint_copy(piece->scales, (uint64_t)row * scales_size, (size_t)n * scales_size, scales));
+  for (int64_t i = 0; i < n * groups; i++) {
+    float scale = tsr_f16_to_f32(scales[i]);
+    if (!isfinite(scale)) {
+      return read_scale(piece, row * groups + i, &scale);
+    }
+  }
+  return TSR_OK;
+}
+
+/* Likewise, of one byte. */
+static tsr_status copy_eight_bits(const tsr_piece *piece, int64_t row, int64_t n, int64_t columns, int8_t *bytes,
+                                  float *scales)
+{
+  TSR_TRY(tsr_checkpoint_copy(piece->tensor, (uint64_t)(row * columns), (size_t)(n * columns), bytes));
+  for (int64_t r = 0; r < n; r++) {
+    TSR_TRY(read_scale(piece, row + r, &scales[r]));
+    scales[r] = piece->divided ? 1.0f / scales[r] : scales[r];
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_parameter_read_rows(const tsr_parameter *parameter, int64_t first, int64_t count, int8_t *bytes,
-                                   float *scales)
+                                   void *scales)
 {
   const int64_t columns = parameter->shape.extent[parameter->shape.rank - 1];
+  const int32_t four_bits = parameter->stored == TSR_I4;
+  const int64_t groups = (columns + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+  const int64_t row_size = four_bits ? groups * TSR_I4_BYTES : columns;
+  const int64_t scales_size = four_bits ? groups * (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
   for (int32_t i = 0; i < parameter->n_pieces && count > 0 && columns > 0; i++) {
     const tsr_piece *piece = &parameter->pieces[i];
     const int64_t rows = piece->count / columns;
@@ -424,20 +482,17 @@ tsr_status tsr_parameter_read_rows(const tsr_parameter *parameter, int64_t first
       first -= rows;
       continue;
     }
-    const int64_t n = rows - first < count ? rows - first : count;
-    if (piece->tensor) {
-      const int64_t row = piece->first / columns + first;
-      TSR_TRY(tsr_checkpoint_copy(piece->tensor, (uint64_t)(row * columns), (size_t)(n * columns), bytes));
-      for (int64_t r = 0; r < n; r++) {
-        TSR_TRY(read_scale(piece, row + r, &scales[r]));
-        scales[r] = 1.0f / scales[r];
-      }
+    const int64_t n = rows - first < count ? rows - first : count, row = piece->first / columns + first;
+    if (!piece->tensor) {
+      memset(bytes, 0, (size_t)(n * row_size));
+      memset(scales, 0, (size_t)(n * scales_size));
+    } else if (four_bits) {
+      TSR_TRY(copy_four_bits(piece, row, n, groups, bytes, scales));
     } else {
-      memset(bytes, 0, (size_t)(n * columns));
-      memset(scales, 0, (size_t)n * sizeof *scales);
+      TSR_TRY(copy_eight_bits(piece, row, n, columns, bytes, scales));
     }
-    bytes += n * columns;
-    scales += n;
+    bytes += n * row_size;
+    scales = (char *)scales + n * scales_size;
     count -= n;
     first = 0;
   }

@@ -16,14 +16,25 @@
 
 enum { JSON_STYLE = JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(9) };
 
+/* A tensor of the file: one of the family's, or its scales. */
+typedef struct entry {
+  const tsr_layout_tensor *tensor;
+  tsr_dtype kept; /* of the tensor: f32, f16, bf16, or i8 and i4, where it has scales */
+  int32_t is_scales;
+} entry;
+
 /* What the writer of the tensors needs to know. */
 typedef struct source {
   const tsr_model *model;
-  const tsr_layout_tensor *tensors;
   tsr_dtype storage;
+  int32_t matrices_alone; /* 1: all else is f32 */
   tsr_parameter_source_fn read;
   void *context;
-  float *values; /* [TSR_WRITE_ELEMENTS], before they are converted */
+  entry *entries;
+  float *values; /* [room], before they are converted */
+  int8_t *bytes; /* [room], rows of whole numbers, */
+  float *scales; /* and their scales, [room] */
+  int64_t room;
 } source;
 
 static tsr_status read_own(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
@@ -32,48 +43,175 @@ static tsr_status read_own(void *context, int32_t parameter, int64_t first, int6
   return tsr_parameter_read(&model->parameters.items[parameter], first, count, TSR_F32, elements);
 }
 
-/* A weight that turns into an infinity would ruin the model unnoticed. */
-static tsr_status check_range(const source *from, const tsr_parameter *parameter, int64_t first, int64_t count,
+/* A weight that turns into an infinity would ruin the model unnoticed; one that is not finite has no whole number. */
+static tsr_status check_range(tsr_dtype kept, const tsr_parameter *parameter, int64_t first, int64_t count,
                               const float *values)
 {
+  const int is_whole = kept == TSR_I8 || kept == TSR_I4;
   /* From here on a number rounds to infinity. */
-  const float limit = from->storage == TSR_F16 ? 65520.0f : 0x1.FFp127f;
-  for (int64_t i = 0; i < count && from->storage != TSR_F32; i++) {
-    if (isfinite(values[i]) && fabsf(values[i]) >= limit) {
+  const float limit = kept == TSR_F16 ? 65520.0f : 0x1.FFp127f;
+  for (int64_t i = 0; i < count && kept != TSR_F32; i++) {
+    if (is_whole ? !isfinite(values[i]) : isfinite(values[i]) && fabsf(values[i]) >= limit) {
       return tsr_fail(TSR_ERR_ARGUMENT, "parameter %s: element %lld is %g, beyond what %s holds: save the model as f32",
-                      parameter->name, (long long)first + i, (double)values[i], tsr_dtype_name(from->storage));
+                      parameter->name, (long long)first + i, (double)values[i], tsr_dtype_name(kept));
     }
   }
   return TSR_OK;
 }
 
-static tsr_status read_part(const source *from, const tsr_part *part, int64_t first, int64_t count, void *elements)
+/* Elements of a tensor as f32, to from->values. */
+static tsr_status read_values(const source *from, const tsr_layout_tensor *tensor, tsr_dtype kept, int64_t first,
+                              int64_t count)
 {
-  const tsr_parameter *parameter = &from->model->parameters.items[part->parameter];
-  TSR_TRY(tsr_fail_context(from->read(from->context, part->parameter, part->first + first, count, from->values), "%s",
-                           parameter->name));
-  TSR_TRY(check_range(from, parameter, part->first + first, count, from->values));
-  return tsr_convert(TSR_F32, from->values, from->storage, elements, count);
+  float *to = from->values;
+  for (int32_t i = 0; i < tensor->n_parts && count > 0; i++) {
+    const tsr_part *part = &tensor->parts[i];
+    const tsr_parameter *parameter = &from->model->parameters.items[part->parameter];
+    if (first >= part->count) {
+      first -= part->count;
+      continue;
+    }
+    const int64_t n = part->count - first < count ? part->count - first : count;
+    TSR_TRY(tsr_fail_context(from->read(from->context, part->parameter, part->first + first, n, to), "%s",
+                             parameter->name));
+    TSR_TRY(check_range(kept, parameter, part->first + first, n, to));
+    to += n;
+    count -= n;
+    first = 0;
+  }
+  return TSR_OK;
+}
+
+/* Bytes of the scales of a row. */
+static int64_t scales_size(const entry *e)
+{
+  const int64_t groups = (e->tensor->shape.extent[1] + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+  return e->kept == TSR_I4 ? groups * (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
+}
+
+static int64_t row_size(const entry *e)
+{
+  const int64_t columns = e->tensor->shape.extent[1], groups = (columns + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+  return e->kept == TSR_I4 ? groups * TSR_I4_BYTES : columns;
+}
+
+/* 1 if the model's own weights are so already: they are taken as they are. */
+static int32_t is_as_stored(const source *from, const entry *e)
+{
+  int32_t same = from->read == read_own;
+  for (int32_t i = 0; i < e->tensor->n_parts; i++) {
+    same &= from->model->parameters.items[e->tensor->parts[i].parameter].stored == e->kept;
+  }
+  return same;
+}
+
+/* Rows of a matrix of whole numbers as they are stored, to from->bytes and from->scales. */
+static tsr_status copy_rows(const source *from, const entry *e, int64_t row, int64_t count)
+{
+  const int64_t columns = e->tensor->shape.extent[1];
+  int8_t *bytes = from->bytes;
+  char *scales = (char *)from->scales;
+  for (int32_t i = 0; i < e->tensor->n_parts && count > 0; i++) {
+    const tsr_part *part = &e->tensor->parts[i];
+    const int64_t rows = part->count / columns;
+    if (row >= rows) {
+      row -= rows;
+      continue;
+    }
+    const int64_t n = rows - row < count ? rows - row : count;
+    TSR_TRY(tsr_parameter_read_rows(&from->model->parameters.items[part->parameter], part->first / columns + row, n,
+                                    bytes, scales));
+    bytes += n * row_size(e);
+    scales += n * scales_size(e);
+    count -= n;
+    row = 0;
+  }
+  return TSR_OK;
+}
+
+/* Rows of a matrix as whole numbers, likewise. */
+static tsr_status make_rows(const source *from, const entry *e, int64_t row, int64_t n)
+{
+  const int64_t columns = e->tensor->shape.extent[1];
+  if (is_as_stored(from, e)) {
+    return copy_rows(from, e, row, n);
+  }
+  TSR_TRY(read_values(from, e->tensor, e->kept, row * columns, n * columns));
+  if (e->kept == TSR_I4) {
+    tsr_four_bits(from->values, n, columns, (uint8_t *)from->bytes, (uint16_t *)(void *)from->scales);
+  } else {
+    tsr_eight_bits(from->values, n, columns, from->bytes, from->scales);
+  }
+  return TSR_OK;
+}
+
+/* Bytes at .. at+size-1 of a matrix of whole numbers, or of its scales. Rows are made as many at a time as there is
+ * room for. */
+static tsr_status read_whole(const source *from, const entry *e, int64_t at, int64_t size, char *out)
+{
+  const int64_t columns = e->tensor->shape.extent[1], wanted = e->is_scales ? scales_size(e) : row_size(e);
+  const int64_t rows = e->tensor->shape.extent[0], widest = columns > row_size(e) ? columns : row_size(e);
+  while (size > 0) {
+    const int64_t row = at / wanted, most = from->room / widest, left = rows - row;
+    const int64_t needed = (at % wanted + size + wanted - 1) / wanted;
+    int64_t n = needed < most ? needed : most;
+    n = n < left ? n : left;
+    TSR_TRY(make_rows(from, e, row, n));
+    const char *made = e->is_scales ? (const char *)from->scales : (const char *)from->bytes;
+    const int64_t here = n * wanted - at % wanted, some = here < size ? here : size;
+    memcpy(out, made + at % wanted, (size_t)some);
+    out += some;
+    at += some;
+    size -= some;
+  }
+  return TSR_OK;
 }
 
 /* tsr_tensor_source_fn */
 static tsr_status read_tensor(void *context, int32_t index, int64_t first, int64_t count, void *elements)
 {
   const source *from = context;
-  const tsr_layout_tensor *tensor = &from->tensors[index];
-  char *to = elements;
-  for (int32_t i = 0; i < tensor->n_parts && count > 0; i++) {
-    const tsr_part *part = &tensor->parts[i];
-    if (first >= part->count) {
-      first -= part->count;
-      continue;
-    }
-    int64_t n = part->count - first < count ? part->count - first : count;
-    TSR_TRY(read_part(from, part, first, n, to));
-    to += (size_t)n * tsr_dtype_size(from->storage);
-    count -= n;
-    first = 0;
+  const entry *e = &from->entries[index];
+  if (e->kept == TSR_I8 || e->kept == TSR_I4) {
+    const int64_t size = !e->is_scales ? 1 : e->kept == TSR_I4 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
+    return read_whole(from, e, first * size, count * size, elements);
   }
+  TSR_TRY(read_values(from, e->tensor, e->kept, first, count));
+  return tsr_convert(TSR_F32, from->values, e->kept, elements, count);
+}
+
+static tsr_dtype kept_as(const source *from, const tsr_layout_tensor *tensor)
+{
+  int32_t is_matrix = tensor->shape.rank == 2;
+  for (int32_t i = 0; i < tensor->n_parts; i++) {
+    is_matrix &= from->model->parameters.items[tensor->parts[i].parameter].matrix;
+  }
+  return from->matrices_alone && !is_matrix ? TSR_F32 : from->storage;
+}
+
+/* What the file holds of the tensors: [2 n_tensors]. */
+static tsr_status list_entries(const source *from, tsr_arena *arena, const tsr_layout_tensor *tensors,
+                               int32_t n_tensors, tsr_tensor_entry *entries, int32_t *n_entries)
+{
+  int32_t n = 0;
+  for (int32_t i = 0; i < n_tensors; i++) {
+    const tsr_dtype kept = kept_as(from, &tensors[i]);
+    const tsr_parameter matrix = {.shape = tensors[i].shape, .matrix = 1};
+    tsr_kept scales = {0};
+    const tsr_kept own = tsr_parameter_kept(&matrix, kept, &scales);
+    entries[n] = (tsr_tensor_entry){.name = tensors[i].name, .dtype = own.dtype, .shape = own.shape};
+    from->entries[n++] = (entry){.tensor = &tensors[i], .kept = kept};
+    if (scales.dtype != 0) {
+      char name[TSR_PARAMETER_NAME_ROOM];
+      const char *copy = tsr_arena_text(arena, tsr_scales_name(name, tensors[i].name));
+      if (!copy) {
+        return tsr_fail_memory(sizeof name);
+      }
+      entries[n] = (tsr_tensor_entry){.name = copy, .dtype = scales.dtype, .shape = scales.shape};
+      from->entries[n++] = (entry){.tensor = &tensors[i], .kept = kept, .is_scales = 1};
+    }
+  }
+  *n_entries = n;
   return TSR_OK;
 }
 
@@ -81,22 +219,30 @@ static tsr_status write_weights(const char *path, source *from)
 {
   tsr_arena arena = {0};
   tsr_layout_tensor *tensors = NULL;
-  int32_t n_tensors = 0;
+  int32_t n_tensors = 0, n_entries = 0;
+  const int32_t is_whole = from->storage == TSR_I8 || from->storage == TSR_I4;
   tsr_status status = tsr_parameters_layout(from->model, &arena, &tensors, &n_tensors);
-  tsr_tensor_entry *entries = calloc((size_t)n_tensors + 1, sizeof *entries);
+  tsr_tensor_entry *entries = calloc(2 * (size_t)n_tensors + 1, sizeof *entries);
   json_t *metadata = json_pack("{s:s}", "format", "pt");
-  from->tensors = tensors;
-  from->values = malloc(TSR_WRITE_ELEMENTS * sizeof *from->values);
-  if (status == TSR_OK && (!entries || !metadata || !from->values)) {
+  from->entries = calloc(2 * (size_t)n_tensors + 1, sizeof *from->entries);
+  from->room = TSR_WRITE_ELEMENTS;
+  from->values = malloc((size_t)from->room * sizeof *from->values);
+  from->bytes = is_whole ? malloc((size_t)from->room) : NULL;
+  from->scales = is_whole ? malloc((size_t)from->room * sizeof *from->scales) : NULL;
+  const int32_t has_room = entries && metadata && from->entries && from->values;
+  if (status == TSR_OK && (!has_room || (is_whole && (!from->bytes || !from->scales)))) {
     status = tsr_fail_memory(TSR_WRITE_ELEMENTS * sizeof *from->values);
   }
-  for (int32_t i = 0; i < n_tensors && status == TSR_OK; i++) {
-    entries[i] = (tsr_tensor_entry){.name = tensors[i].name, .dtype = from->storage, .shape = tensors[i].shape};
+  if (status == TSR_OK) {
+    status = list_entries(from, &arena, tensors, n_tensors, entries, &n_entries);
   }
   if (status == TSR_OK) {
-    status = tsr_safetensors_write(path, metadata, entries, n_tensors, read_tensor, from);
+    status = tsr_safetensors_write(path, metadata, entries, n_entries, read_tensor, from);
   }
+  free(from->scales);
+  free(from->bytes);
   free(from->values);
+  free(from->entries);
   json_decref(metadata);
   free(entries);
   tsr_arena_finish(&arena);
@@ -157,12 +303,21 @@ static tsr_status write_generation_config(const char *path, const tsr_model *mod
   return write_json(path, file);
 }
 
+static tsr_status check_storage(const char *function, tsr_dtype storage)
+{
+  static const tsr_dtype known[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I4};
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    if (storage == known[i]) {
+      return TSR_OK;
+    }
+  }
+  return tsr_fail(TSR_ERR_ARGUMENT, "%s: a model is stored as f32, f16, bf16, i8 or i4, not as %s", function,
+                  tsr_dtype_name(storage));
+}
+
 static tsr_status check_arguments(const tsr_model *model, const tsr_save_options *options, int own_weights)
 {
-  if (options->storage != TSR_F32 && options->storage != TSR_F16 && options->storage != TSR_BF16) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_model_save: a model is stored as f32, f16 or bf16, not as %s",
-                    tsr_dtype_name(options->storage));
-  }
+  TSR_TRY(check_storage("tsr_model_save", options->storage));
   const float dropouts[] = {options->dropout, options->attention_dropout, options->activation_dropout};
   for (size_t i = 0; i < sizeof dropouts / sizeof dropouts[0]; i++) {
     if (!(dropouts[i] >= 0.0f && dropouts[i] <= 1.0f)) {
@@ -188,7 +343,9 @@ tsr_status tsr_model_save(const tsr_model *model, const char *folder, const tsr_
   TSR_TRY(TSR_SIZED_READ(tsr_save_options, activation_dropout, options, &chosen));
   chosen.storage = chosen.storage != 0 ? chosen.storage : TSR_F32;
   TSR_TRY(check_arguments(model, &chosen, !read));
-  source from = {.model = model, .storage = chosen.storage, .read = read, .context = context};
+  const int32_t is_whole = chosen.storage == TSR_I8 || chosen.storage == TSR_I4;
+  source from = {
+      .model = model, .storage = chosen.storage, .matrices_alone = is_whole, .read = read, .context = context};
   if (!read) {
     from.read = read_own;
     from.context = (void *)model;
@@ -210,4 +367,26 @@ tsr_status tsr_model_save(const tsr_model *model, const char *folder, const tsr_
   free(generation);
   free(config);
   return status == TSR_OK && !read ? tsr_checkpoint_check(model->checkpoint) : status;
+}
+
+tsr_status tsr_model_save_weights(const tsr_model *model, const char *folder, tsr_dtype storage)
+{
+  if (!model || !folder || folder[0] == '\0') {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_model_save_weights: model and folder must not be NULL, nor the folder empty");
+  }
+  TSR_TRY(check_storage("tsr_model_save_weights", storage));
+  TSR_TRY(tsr_model_check_weights(model));
+  if (model->family == &tsr_family_ctranslate2 || model->family == &tsr_family_marian_npz) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: weights of %s have no form in model.safetensors", model->folder,
+                    model->config.family);
+  }
+  char *weights = tsr_path_join(folder, "model.safetensors");
+  source from = {.model = model, .storage = storage, .matrices_alone = 1, .read = read_own, .context = (void *)model};
+  tsr_status status = weights ? tsr_folder_make(folder) : TSR_ERR_OUT_OF_MEMORY;
+  if (status == TSR_OK) {
+    status = write_weights(weights, &from);
+  }
+  free(weights);
+  return status == TSR_OK ? tsr_checkpoint_check(model->checkpoint) : status;
 }

@@ -2,7 +2,6 @@
  *
  * A transformer's constants: read from the checkpoint, converted in pieces, written to the device.
  */
-#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/status.h"
@@ -18,26 +17,6 @@ typedef struct staging_area {
   int8_t *bytes;  /* [UPLOAD_ELEMENTS], where matrices become whole numbers; else NULL */
   float *scales;  /* [UPLOAD_ELEMENTS], likewise */
 } staging_area;
-
-/* Each row becomes whole numbers and what 1 is worth in it: a row of zeros 0, one that holds NaN or an infinity NaN. */
-static void quantise(const float *values, int64_t rows, int64_t columns, int8_t *bytes, float *scales)
-{
-  for (int64_t r = 0; r < rows; r++) {
-    const float *row = values + r * columns;
-    float largest = 0.0f;
-    int finite = 1;
-    for (int64_t i = 0; i < columns; i++) {
-      largest = fmaxf(largest, fabsf(row[i]));
-      finite = finite && isfinite(row[i]);
-    }
-    float scale = largest / 127.0f;
-    int counts = finite && isnormal(scale);
-    scales[r] = !finite ? NAN : counts ? scale : 0.0f;
-    for (int64_t i = 0; i < columns; i++) {
-      bytes[r * columns + i] = counts ? (int8_t)fminf(fmaxf(nearbyintf(row[i] / scale), -127.0f), 127.0f) : 0;
-    }
-  }
-}
 
 static uint32_t larger(uint32_t a, uint32_t b)
 {
@@ -61,7 +40,7 @@ static tsr_status upload_quantised(tsr_transformer *t, int32_t index, tsr_dtype 
   TSR_TRY(tsr_buffer_create(device, rows * size, TSR_BUFFER_DEVICE, &t->scales[index]));
   for (int64_t first = 0; first < rows; first += at_once) {
     int64_t n = rows - first < at_once ? rows - first : at_once;
-    if (parameter->stored == TSR_I8 && kept == TSR_I8) {
+    if (parameter->stored == kept) {
       TSR_TRY(tsr_parameter_read_rows(parameter, first, n, staging->bytes, staging->scales));
     } else {
       TSR_TRY(tsr_parameter_read(parameter, first * columns, n * columns, TSR_F32, values));
@@ -69,7 +48,7 @@ static tsr_status upload_quantised(tsr_transformer *t, int32_t index, tsr_dtype 
       if (kept == TSR_I4) {
         tsr_four_bits(values, n, columns, (uint8_t *)staging->bytes, (uint16_t *)(void *)staging->scales);
       } else {
-        quantise(values, n, columns, staging->bytes, staging->scales);
+        tsr_eight_bits(values, n, columns, staging->bytes, staging->scales);
       }
     }
     TSR_TRY(tsr_buffer_write(t->parameters[index], first * row_size, n * row_size, staging->bytes));
@@ -120,7 +99,8 @@ tsr_status tsr_transformer_upload(tsr_transformer *transformer)
   size_t room = UPLOAD_ELEMENTS * sizeof(float);
   int quantised = transformer->options.weights == TSR_I8 || transformer->options.weights == TSR_I4;
   for (int32_t i = 0; i < transformer->model->parameters.n && transformer->options.weights == 0; i++) {
-    quantised |= transformer->model->parameters.items[i].stored == TSR_I8;
+    const tsr_dtype stored = transformer->model->parameters.items[i].stored;
+    quantised |= stored == TSR_I8 || stored == TSR_I4;
   }
   staging_area staging = {.elements = malloc(room)};
   tsr_status status = TSR_OK;

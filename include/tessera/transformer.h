@@ -158,8 +158,9 @@ typedef tsr_status (*tsr_parameter_source_fn)(void *context, int32_t parameter, 
 /* How a model is written. The dropouts are those of the training: they are only noted, for later training. */
 typedef struct tsr_save_options {
   uint32_t struct_size;
-  tsr_dtype storage;  /* of every tensor: TSR_F32, TSR_F16 or TSR_BF16; 0: TSR_F32 */
-  int32_t beam;       /* the beam in generation_config.json; 0: 1 */
+  tsr_dtype storage; /* of every tensor: TSR_F32, TSR_F16 or TSR_BF16; 0: TSR_F32. Or TSR_I8 or TSR_I4, of every matrix,
+                         as tsr_model_save_weights has it */
+  int32_t beam;      /* the beam in generation_config.json; 0: 1 */
   int32_t max_length; /* the same for the output's length, with the start token and </s>; 0: max_positions */
   float dropout;
   float attention_dropout;
@@ -180,6 +181,16 @@ TSR_SIZED_PIN(tsr_save_options, activation_dropout, 24);
  * the parameter), TSR_ERR_UNSUPPORTED, TSR_ERR_IO, what `read` returns. */
 TSR_API tsr_status tsr_model_save(const tsr_model *model, const char *folder, const tsr_save_options *options,
                                   tsr_parameter_source_fn read, void *context) TSR_MUST_CHECK;
+
+/* Writes model.safetensors alone: beside copies of the other files of the model's folder it is the same model, stored
+ * in another type: the matrices; all else is F32, as devices keep it. With TSR_I8 a matrix NAME [rows, columns] is
+ * whole numbers (I8), and a tensor NAME.scales [rows] (F32) is what 1 is worth in each row, as tsr_embedding_i8 has
+ * them. With TSR_I4, NAME [rows, 16 G] (I8) holds four bits a weight, and NAME.scales [rows, G] (F16) what 1 is worth
+ * in each group of 32, G = columns / 32, rounded up, as tsr_embedding_i4 has them. Reading such a file with that
+ * precision gives the bits that rounding the original gives. The folder is created if it is missing; model.safetensors
+ * is replaced in one step. Any thread. Errors: TSR_ERR_ARGUMENT (also for a number that the type cannot hold, naming
+ * the parameter), TSR_ERR_UNSUPPORTED (the model is of CTranslate2 or of Marian's npz), TSR_ERR_IO. */
+TSR_API tsr_status tsr_model_save_weights(const tsr_model *model, const char *folder, tsr_dtype storage) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A model on a device

@@ -13,6 +13,7 @@ extern const tsr_command tsr_command_attention;
 extern const tsr_command tsr_command_bench;
 extern const tsr_command tsr_command_check;
 extern const tsr_command tsr_command_compare;
+extern const tsr_command tsr_command_convert;
 extern const tsr_command tsr_command_devices;
 extern const tsr_command tsr_command_eval;
 extern const tsr_command tsr_command_golden;

@@ -39,6 +39,7 @@ static const tsr_command *const commands[] = {
     &tsr_command_trace,
     &tsr_command_profile,
     &tsr_command_info,
+    &tsr_command_convert,
     &tsr_command_program,
     &tsr_command_plan,
     &tsr_command_bench,

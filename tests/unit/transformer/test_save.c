@@ -367,7 +367,7 @@ static void test_refusals(void **state)
   assert_int_equal(tsr_model_save(model, folder, NULL, NULL, NULL), TSR_ERR_ARGUMENT);
   assert_message_has("no weights of its own");
   assert_int_equal(tsr_model_save(model, "", NULL, random_numbers, NULL), TSR_ERR_ARGUMENT);
-  tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = TSR_I8};
+  tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = TSR_I32};
   assert_int_equal(tsr_model_save(model, folder, &options, random_numbers, NULL), TSR_ERR_ARGUMENT);
   options = (tsr_save_options){TSR_SIZED(tsr_save_options), .dropout = 2.0f};
   assert_int_equal(tsr_model_save(model, folder, &options, random_numbers, NULL), TSR_ERR_ARGUMENT);
@@ -382,7 +382,8 @@ static void test_refusals(void **state)
     int fits;
   } cases[] = {
       {TSR_F16, 65519.996f, 1}, {TSR_F16, -65520.0f, 0}, {TSR_F16, INFINITY, 1}, {TSR_F16, NAN, 1},
-      {TSR_F32, 3e38f, 1},      {TSR_BF16, 3.39e38f, 1}, {TSR_BF16, 3.4e38f, 0},
+      {TSR_F32, 3e38f, 1},      {TSR_BF16, 3.39e38f, 1}, {TSR_BF16, 3.4e38f, 0}, {TSR_I8, 3.4e38f, 1},
+      {TSR_I8, INFINITY, 0},    {TSR_I4, NAN, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     float value = cases[i].value;

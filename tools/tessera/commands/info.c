@@ -60,13 +60,28 @@ static void finish_modules(module_list *list)
   free(list->items);
 }
 
+/* Of a parameter, with the scales of whole numbers. */
+static int64_t stored_bytes(const tsr_parameter_info *info)
+{
+  const int64_t elements = tsr_shape_elements(&info->shape), rows = info->shape.rank > 0 ? info->shape.extent[0] : 1;
+  const int64_t columns = rows > 0 ? elements / rows : 0, groups = (columns + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+  switch (info->dtype) {
+  case TSR_I4:
+    return rows * groups * (TSR_I4_BYTES + (int64_t)tsr_dtype_size(TSR_F16));
+  case TSR_I8:
+    return elements + rows * (int64_t)tsr_dtype_size(TSR_F32);
+  default:
+    return elements * (int64_t)tsr_dtype_size(info->dtype);
+  }
+}
+
 /* Counts a parameter for each module that its name runs through. open [depth] are the modules of the parameter before:
  * parameters are listed as the tree is walked, so a module that is not open is new. */
 static int count_parameter(module_list *list, const tsr_parameter_info *info, int32_t *open)
 {
   int64_t elements = tsr_shape_elements(&info->shape);
   list->parameters += elements;
-  list->bytes += elements * (int64_t)tsr_dtype_size(info->dtype);
+  list->bytes += stored_bytes(info);
   int32_t depth = 0;
   for (const char *dot = strchr(info->name, '.'); dot && depth < MAX_DEPTH; dot = strchr(dot + 1, '.'), depth++) {
     size_t length = (size_t)(dot - info->name);

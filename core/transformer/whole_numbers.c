@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights in four bits: 32 neighbours of a row share a scale, and become whole numbers of -8 .. 7 of it.
+ * Weights as whole numbers: in one byte, -127 .. 127 of a scale for each row; in four bits, where 32 neighbours of a
+ * row share a scale, -8 .. 7 of it.
  */
 #include <math.h>
 #include <string.h>
@@ -8,6 +9,29 @@
 #include "core/transformer/model.h"
 
 enum { GROUP = TSR_I4_GROUP, BYTES = TSR_I4_BYTES };
+
+/* ---- one byte ---------------------------------------------------------------------------------------------------- */
+
+void tsr_eight_bits(const float *values, int64_t rows, int64_t columns, int8_t *bytes, float *scales)
+{
+  for (int64_t r = 0; r < rows; r++) {
+    const float *row = values + r * columns;
+    float largest = 0.0f;
+    int finite = 1;
+    for (int64_t i = 0; i < columns; i++) {
+      largest = fmaxf(largest, fabsf(row[i]));
+      finite = finite && isfinite(row[i]);
+    }
+    float scale = largest / 127.0f;
+    int counts = finite && isnormal(scale);
+    scales[r] = !finite ? NAN : counts ? scale : 0.0f;
+    for (int64_t i = 0; i < columns; i++) {
+      bytes[r * columns + i] = counts ? (int8_t)fminf(fmaxf(nearbyintf(row[i] / scale), -127.0f), 127.0f) : 0;
+    }
+  }
+}
+
+/* ---- four bits --------------------------------------------------------------------------------------------------- */
 
 /* Of 32 weights at `scale`: the whole numbers, and the sum of the squared errors. */
 static float round_group(const float *w, float scale, float *whole)
@@ -81,4 +105,11 @@ void tsr_four_bits(const float *values, int64_t rows, int64_t columns, uint8_t *
       bytes[group * BYTES + j] = (uint8_t)((int)pair[0] + 8 + 16 * ((int)pair[4] + 8));
     }
   }
+}
+
+int32_t tsr_four_bits_at(const uint8_t *row, int64_t column)
+{
+  const int64_t place = column % 8;
+  const uint8_t pair = row[column / 8 * 4 + place % 4];
+  return (int32_t)(place < 4 ? pair & 15 : pair >> 4) - 8;
 }

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera convert: a model's folder with its weights stored in another type.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tessera/files.h"
+#include "tessera/transformer.h"
+#include "tools/tessera/commands.h"
+#include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
+#include "tools/tessera/common/table.h"
+#include "tools/tessera/options/options.h"
+#include "tools/tessera/options/values.h"
+
+typedef struct session {
+  const char *folder, *out;
+  tsr_dtype precision;
+  tsr_model *model;
+} session;
+
+static int ends_with(const char *name, const char *end)
+{
+  const size_t size = strlen(name), length = strlen(end);
+  return size >= length && strcmp(name + size - length, end) == 0;
+}
+
+/* 1 for weights, of whatever form, and for lists of their parts. */
+static int holds_weights(const char *name)
+{
+  static const char *const ends[] = {".safetensors", ".index.json", ".h5", ".msgpack", ".ot", ".onnx", ".partial"};
+  int found = strncmp(name, "pytorch_model", 13) == 0 && ends_with(name, ".bin");
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    found |= ends_with(name, ends[i]);
+  }
+  return found;
+}
+
+static int fail_file(const char *path)
+{
+  tsr_cli_error("%s: cannot be read: %s", path, strerror(errno));
+  return TSR_EXIT_INPUT;
+}
+
+/* *file is read to its end. */
+static int copy_open_file(FILE *file, const char *from, const char *to)
+{
+  char bytes[1 << 16];
+  tsr_file_writer *writer = NULL;
+  int code = tsr_cli_fail(tsr_file_writer_open(to, &writer));
+  for (size_t n = 1; code == TSR_EXIT_OK && n > 0;) {
+    n = fread(bytes, 1, sizeof bytes, file);
+    code = ferror(file) ? fail_file(from) : tsr_cli_fail(tsr_file_writer_write(writer, bytes, n));
+  }
+  if (code == TSR_EXIT_OK) {
+    return tsr_cli_fail(tsr_file_writer_commit(&writer));
+  }
+  tsr_file_writer_abandon(writer);
+  return code;
+}
+
+/* A regular file that holds no weights; others are left where they are. */
+static int copy_file(const session *s, const char *name)
+{
+  struct stat status;
+  char *from = path_join(s->folder, name), *to = path_join(s->out, name);
+  int code = from && to ? TSR_EXIT_OK : tsr_cli_no_memory();
+  if (code == TSR_EXIT_OK && stat(from, &status) != 0) {
+    code = fail_file(from);
+  }
+  if (code == TSR_EXIT_OK && S_ISREG(status.st_mode) && !holds_weights(name)) {
+    FILE *file = fopen(from, "rb");
+    code = file ? copy_open_file(file, from, to) : fail_file(from);
+    if (file) {
+      fclose(file);
+    }
+  }
+  free(to);
+  free(from);
+  return code;
+}
+
+static int copy_files(const session *s)
+{
+  DIR *folder = opendir(s->folder);
+  if (!folder) {
+    return fail_file(s->folder);
+  }
+  int code = TSR_EXIT_OK;
+  for (struct dirent *entry; code == TSR_EXIT_OK && (entry = readdir(folder)) != NULL;) {
+    code = copy_file(s, entry->d_name);
+  }
+  closedir(folder);
+  return code;
+}
+
+/* What is read would be overwritten. */
+static int check_folders(const session *s)
+{
+  struct stat in, out;
+  if (!path_is_folder(s->folder)) {
+    tsr_cli_error("%s: is no folder; expected one of Hugging Face or torch.nn.Transformer", s->folder);
+    return TSR_EXIT_INPUT;
+  }
+  if (stat(s->folder, &in) == 0 && stat(s->out, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
+    tsr_cli_error("%s: is read, and would be overwritten; choose another folder", s->out);
+    return TSR_EXIT_INPUT;
+  }
+  return TSR_EXIT_OK;
+}
+
+static int run(void *opaque)
+{
+  session *s = opaque;
+  int code = check_folders(s);
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail_input(tsr_model_open(s->folder, &s->model));
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail_input(tsr_model_check_weights(s->model));
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(tsr_folder_make(s->out));
+  }
+  if (code == TSR_EXIT_OK) {
+    code = copy_files(s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail_input(tsr_model_save_weights(s->model, s->out, s->precision));
+  }
+  if (code == TSR_EXIT_OK) {
+    char as_stored[32], now[32];
+    printf("%s: %s of weights as %s; they are %s as stored in %s\n", s->out,
+           tsr_cli_bytes((uint64_t)tsr_model_weight_bytes(s->model, s->precision), now),
+           tsr_cli_precision_name(s->precision),
+           tsr_cli_bytes((uint64_t)tsr_model_weight_bytes(s->model, 0), as_stored), s->folder);
+  }
+  return code;
+}
+
+static int check(void *opaque)
+{
+  const session *s = opaque;
+  if (!s->out) {
+    return tsr_cli_usage("convert", "--out is needed");
+  }
+  return s->precision != 0 ? TSR_EXIT_OK : tsr_cli_usage("convert", "--precision is needed");
+}
+
+static void finish(void *opaque)
+{
+  session *s = opaque;
+  tsr_model_close(s->model);
+}
+
+static const tsr_option rows[] = {
+    {"out", "FOLDER", TSR_OPTION_TEXT, TSR_FIELD(session, out),
+     .help = "where to write; the folder is created if it is missing"},
+    {"precision", "P", TSR_OPTION_PRECISION, TSR_FIELD(session, precision),
+     .help = "store matrices as f32, f16, bf16, int8 or int4"},
+    {NULL},
+};
+
+static const tsr_option_table options = {.rows = rows};
+static const tsr_operand operands[] = {{"MODEL", TSR_OPTION_FOLDER, offsetof(session, folder)}, {NULL}};
+
+const tsr_command tsr_command_convert = {
+    .name = "convert",
+    .summary = "write a model's folder with its weights in another precision",
+    .usage = "MODEL --precision P --out FOLDER",
+    .intro = "Writes model.safetensors with the weights in another precision, and copies the folder's other files, but "
+             "for weights in other forms and for folders in it. The result is a model as the one that is read: it "
+             "takes less room on the disk, is loaded without being rounded again, and gives the results that the "
+             "original gives with --precision P. Without --precision, commands keep the matrices as they are stored."
+             "\n\n"
+             "With f16 and bf16, other programs read the result, too. In int8 and int4 a matrix NAME has a tensor "
+             "NAME.scales beside it; docs/precision.md says how they are laid out.",
+    .options = &options,
+    .operands = operands,
+    .missing = "one model's folder is needed",
+    .examples = "tessera convert opus-mt-en-de --precision int8 --out opus-mt-en-de-int8",
+    .session_size = sizeof(session),
+    .check = check,
+    .run = run,
+    .finish = finish,
+};
