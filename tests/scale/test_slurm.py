@@ -140,10 +140,14 @@ def requeue(slurm, job, tasks, out):
     until("tasks to requeue", look)
 
 
-def begin_now(slurm, job, tasks):
-    """Slurm lets what is requeued wait for two minutes; here there is nothing to wait for."""
+def begin_soon(slurm, job, tasks, pending):
+    """Slurm lets what is requeued wait for two minutes. That is long here, but seconds are needed: a node tells a job
+    that it has killed from the same job begun again by the second. pending: since when tasks wait."""
     for task in tasks:
-        slurm.ask("scontrol", "update", f"JobId={job}_{task}", "StartTime=now")
+        if "PENDING" not in slurm.ask("squeue", "-h", "-r", "-j", f"{job}_{task}", "-o", "%T"):
+            pending.pop(task, None)
+        elif time.monotonic() - pending.setdefault(task, time.monotonic()) > 2.5:
+            slurm.ask("scontrol", "update", f"JobId={job}_{task}", "StartTime=now")
 
 
 def check_array(slurm, folder, chance):
@@ -158,9 +162,10 @@ def check_array(slurm, folder, chance):
     job = slurm.ask("sbatch", "--parsable", f"--output={folder}/%a.task", f"{folder}/translate.sbatch", code=0)
     tasks = chance.sample(range(SHARDS), 2)
     requeue(slurm, job, tasks, out)
+    pending = {}
 
     def is_over():
-        begin_now(slurm, job, tasks)
+        begin_soon(slurm, job, tasks, pending)
         return not slurm.ask("squeue", "-h", "-j", job, "-o", "%T")
 
     until("the end of all tasks", is_over)
