@@ -257,6 +257,27 @@ class Api(unittest.TestCase):
 
 
 class Life(unittest.TestCase):
+    def test_nobody_asks(self):
+        """The server sleeps then, with connections that are kept and without."""
+        def processor_seconds(server):
+            with open(f"/proc/{server.process.pid}/stat", encoding="utf-8") as file:
+                user, system = file.read().rpartition(")")[2].split()[11:13]
+            return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+        with Server() as server:
+            self.assertEqual(server.translate()[0], 200)
+            kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            for open_connections in range(2):
+                if open_connections:
+                    kept.request("GET", "/health")
+                    kept.getresponse().read()
+                time.sleep(0.2)
+                before = processor_seconds(server)
+                time.sleep(1)
+                self.assertLess(processor_seconds(server) - before, 0.1, "a server that is asked nothing works")
+            kept.close()
+            self.assertEqual(server.end(), 0)
+
     def test_no_model(self):
         with Server(models=None) as server:
             self.assertIn("--models is missing", server.log())
