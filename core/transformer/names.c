@@ -165,9 +165,8 @@ static tsr_status find_scales(const tsr_checkpoint *checkpoint, const tsr_checkp
  * group of a row whose numbers have four bits (f16). NULL: there is no such tensor. */
 static const tsr_checkpoint_tensor *find_worth(const tsr_checkpoint *checkpoint, const tsr_checkpoint_tensor *tensor)
 {
-  char name[TSR_PARAMETER_NAME_ROOM + TSR_NAME_ROOM];
-  snprintf(name, sizeof name, "%s.scales", tensor->name);
-  return tensor->dtype == TSR_I8 ? tsr_checkpoint_find(checkpoint, name) : NULL;
+  char name[TSR_PARAMETER_NAME_ROOM];
+  return tensor->dtype == TSR_I8 ? tsr_checkpoint_find(checkpoint, tsr_scales_name(name, tensor->name)) : NULL;
 }
 
 /* Such scales, for a matrix of the shape `whole`. The tensor's own shape should be *expected. */

@@ -21,6 +21,7 @@ typedef struct entry {
   const tsr_layout_tensor *tensor;
   tsr_dtype kept; /* of the tensor: f32, f16, bf16, or i8 and i4, where it has scales */
   int32_t is_scales;
+  int64_t row_size, scales_size; /* bytes of a row of whole numbers, and of its scales */
 } entry;
 
 /* What the writer of the tensors needs to know. */
@@ -82,19 +83,6 @@ static tsr_status read_values(const source *from, const tsr_layout_tensor *tenso
   return TSR_OK;
 }
 
-/* Bytes of the scales of a row. */
-static int64_t scales_size(const entry *e)
-{
-  const int64_t groups = (e->tensor->shape.extent[1] + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
-  return e->kept == TSR_I4 ? groups * (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
-}
-
-static int64_t row_size(const entry *e)
-{
-  const int64_t columns = e->tensor->shape.extent[1], groups = (columns + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
-  return e->kept == TSR_I4 ? groups * TSR_I4_BYTES : columns;
-}
-
 /* 1 if the model's own weights are so already: they are taken as they are. */
 static int32_t is_as_stored(const source *from, const entry *e)
 {
@@ -121,8 +109,8 @@ static tsr_status copy_rows(const source *from, const entry *e, int64_t row, int
     const int64_t n = rows - row < count ? rows - row : count;
     TSR_TRY(tsr_parameter_read_rows(&from->model->parameters.items[part->parameter], part->first / columns + row, n,
                                     bytes, scales));
-    bytes += n * row_size(e);
-    scales += n * scales_size(e);
+    bytes += n * e->row_size;
+    scales += n * e->scales_size;
     count -= n;
     row = 0;
   }
@@ -149,8 +137,8 @@ static tsr_status make_rows(const source *from, const entry *e, int64_t row, int
  * room for. */
 static tsr_status read_whole(const source *from, const entry *e, int64_t at, int64_t size, char *out)
 {
-  const int64_t columns = e->tensor->shape.extent[1], wanted = e->is_scales ? scales_size(e) : row_size(e);
-  const int64_t rows = e->tensor->shape.extent[0], widest = columns > row_size(e) ? columns : row_size(e);
+  const int64_t columns = e->tensor->shape.extent[1], wanted = e->is_scales ? e->scales_size : e->row_size;
+  const int64_t rows = e->tensor->shape.extent[0], widest = columns > e->row_size ? columns : e->row_size;
   while (size > 0) {
     const int64_t row = at / wanted, most = from->room / widest, left = rows - row;
     const int64_t needed = (at % wanted + size + wanted - 1) / wanted;
@@ -200,7 +188,11 @@ static tsr_status list_entries(const source *from, tsr_arena *arena, const tsr_l
     tsr_kept scales = {0};
     const tsr_kept own = tsr_parameter_kept(&matrix, kept, &scales);
     entries[n] = (tsr_tensor_entry){.name = tensors[i].name, .dtype = own.dtype, .shape = own.shape};
-    from->entries[n++] = (entry){.tensor = &tensors[i], .kept = kept};
+    const entry made = {.tensor = &tensors[i],
+                        .kept = kept,
+                        .row_size = own.shape.extent[1],
+                        .scales_size = scales.shape.extent[1] * (int64_t)tsr_dtype_size(scales.dtype)};
+    from->entries[n++] = made;
     if (scales.dtype != 0) {
       char name[TSR_PARAMETER_NAME_ROOM];
       const char *copy = tsr_arena_text(arena, tsr_scales_name(name, tensors[i].name));
@@ -208,7 +200,8 @@ static tsr_status list_entries(const source *from, tsr_arena *arena, const tsr_l
         return tsr_fail_memory(sizeof name);
       }
       entries[n] = (tsr_tensor_entry){.name = copy, .dtype = scales.dtype, .shape = scales.shape};
-      from->entries[n++] = (entry){.tensor = &tensors[i], .kept = kept, .is_scales = 1};
+      from->entries[n] = made;
+      from->entries[n++].is_scales = 1;
     }
   }
   *n_entries = n;
