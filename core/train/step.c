@@ -34,7 +34,7 @@ tsr_status tsr_training_options_complete(const tsr_training_options *options, ts
   if (complete->products != 0 && complete->products != TSR_F32 && complete->products != TSR_F16 &&
       complete->products != TSR_BF16) {
     return tsr_fail(TSR_ERR_ARGUMENT, "training: products are computed with f32, f16 or bf16, not with %s",
-                    tsr_dtype_name(complete->products));
+                    (int)complete->products == TSR_I4 ? "i4" : tsr_dtype_name(complete->products));
   }
   if (complete->beta1 == 0.0f && complete->beta2 == 0.0f) {
     complete->beta1 = 0.9f;
