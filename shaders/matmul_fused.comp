@@ -13,8 +13,9 @@
  * depth_lanes-th group of 16 bytes of a column, and add up their sums: with SUBGROUPS, where these are a subgroup, by
  * its operations; else in shared memory.
  *
- * With QUANTISED the weights are of i8: a workgroup quantises its rows of n (lib/quantised.glsl), or of x where there
- * is no norm, and the sums are whole numbers. A residual may be added to y then.
+ * With QUANTISED the weights are of i8, or of four bits: a workgroup quantises its rows of n (lib/quantised.glsl), or
+ * of x where there is no norm, and the sums are whole numbers; of four bits those of a load are, which has a scale. A
+ * residual may be added to y then.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -52,7 +53,10 @@ IN(11, position)
 
 #ifdef QUANTISED
 #define SUM int
-const uint width = 16u;
+const bool four_bits = weight_type == TYPE_I4; /* totals are then the bits of f32 */
+const uint width = four_bits ? 32u : 16u;
+const uint width_groups = width / QUANTISED_GROUP;
+const uint row_groups = quads / 4u;
 #else
 #define SUM float
 const uint width = weight_type == TYPE_F32 ? 4u : 8u; /* elements of a load of weights */
@@ -66,7 +70,7 @@ const uint row_lanes = size / FUSED_MAX_ROWS; /* that add up a row of n */
 #ifdef QUANTISED
 const uint quantising_lanes = size / tile_rows; /* of a row */
 shared vec4 n_rows[(parts & FUSED_NORM) != 0u ? tile_rows * quads : 1u];
-shared uvec4 quantised[tile_rows * loads_of_column];
+shared uvec4 quantised[tile_rows * row_groups];
 shared float unit[tile_rows];
 shared uint lane_largest[size];
 #else
@@ -205,18 +209,35 @@ void quantise_rows(uint first_row)
   barrier();
   largest = lane_largest[lane - at];
   float factor = units_of_one(largest);
-  for (uint i = at; i < loads_of_column; i += quantising_lanes) {
+  for (uint i = at; i < row_groups; i += quantising_lanes) {
     uvec4 words;
     [[unroll]] for (uint j = 0u; j < 4u; ++j) {
       words[j] = quantised_word(load_row(first_row, m, 4u * i + j), factor);
     }
-    quantised[m * loads_of_column + i] = words;
+    quantised[m * row_groups + i] = words;
   }
   if (at == 0u) {
     unit[m] = uintBitsToFloat(bits_of_unit(largest));
   }
 }
+
+/* What the sum over load i of column n is multiplied by, where weights have four bits */
+float factor_of(uint n, uint i)
+{
+  uint at = scales_offset + min(n, columns - 1u) * scales_stride + i * scales_group_stride;
+  return group_factor(WORD(scales, at >> 1), at & 1u);
+}
+
+SUM added(SUM total, SUM other)
+{
+  return four_bits ? floatBitsToInt(intBitsToFloat(total) + intBitsToFloat(other)) : total + other;
+}
 #else
+SUM added(SUM total, SUM other)
+{
+  return total + other;
+}
+
 /* What a load of weights brings, as numbers: element e is [e / 4][e % 4]. */
 void values_of(uvec4 words, out vec4 z[width_quads])
 {
@@ -313,9 +334,16 @@ void main()
   }
   /* The first weights are on their way while the rows are made. */
   uvec4 words[steps][loads];
+#ifdef QUANTISED
+  float factors[steps][loads];
+#endif
   [[unroll]] for (uint s = 0u; s < steps; ++s) {
     [[unroll]] for (uint c = 0u; c < loads; ++c) {
-      words[s][c] = QUAD(weight, from[c] + min(lane + s * depth_lanes, loads_of_column - 1u));
+      uint at = min(lane + s * depth_lanes, loads_of_column - 1u);
+      words[s][c] = QUAD(weight, from[c] + at);
+#ifdef QUANTISED
+      factors[s][c] = four_bits ? factor_of(first_column + part * loads + c, at) : 1.0;
+#endif
     }
   }
 #ifdef QUANTISED
@@ -341,11 +369,22 @@ void main()
       if (at < loads_of_column) {
         [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
 #ifdef QUANTISED
-          uvec4 n = quantised[m * loads_of_column + at];
-          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            [[unroll]] for (uint c = 0u; c < loads; ++c) {
-              total[m][c] += dot_bytes(n[j], words[s][c][j]);
+          int whole[loads];
+          [[unroll]] for (uint c = 0u; c < loads; ++c) {
+            whole[c] = four_bits ? 0 : total[m][c];
+          }
+          [[unroll]] for (uint group = 0u; group < width_groups; ++group) {
+            uvec4 n = quantised[m * row_groups + at * width_groups + group];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+              [[unroll]] for (uint c = 0u; c < loads; ++c) {
+                uint word = four_bits ? weight_bytes(words[s][c][group * 2u + j / 2u], j % 2u == 1u) : words[s][c][j];
+                whole[c] += dot_bytes(n[j], word);
+              }
             }
+          }
+          [[unroll]] for (uint c = 0u; c < loads; ++c) {
+            total[m][c] = four_bits ? floatBitsToInt(fma(float(whole[c]), factors[s][c], intBitsToFloat(total[m][c])))
+                                    : whole[c];
           }
 #else
           vec4 n[width_quads];
@@ -367,7 +406,11 @@ void main()
     if (k < loads_of_column) {
       [[unroll]] for (uint s = 0u; s < steps; ++s) {
         [[unroll]] for (uint c = 0u; c < loads; ++c) {
-          words[s][c] = QUAD(weight, from[c] + min(k + s * depth_lanes, loads_of_column - 1u));
+          uint at = min(k + s * depth_lanes, loads_of_column - 1u);
+          words[s][c] = QUAD(weight, from[c] + at);
+#ifdef QUANTISED
+          factors[s][c] = four_bits ? factor_of(first_column + part * loads + c, at) : 1.0;
+#endif
         }
       }
     }
@@ -376,7 +419,11 @@ void main()
 #ifdef SUBGROUPS
   [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
     [[unroll]] for (uint c = 0u; c < loads; ++c) {
+#ifdef QUANTISED
+      SUM all = four_bits ? floatBitsToInt(subgroupAdd(intBitsToFloat(total[m][c]))) : subgroupAdd(total[m][c]);
+#else
       SUM all = subgroupAdd(total[m][c]);
+#endif
       if (lane == 0u) {
         found[m * tile_columns + part * loads + c] = all;
       }
@@ -393,7 +440,7 @@ void main()
       if (lane < half_size) {
         [[unroll]] for (uint c = 0u; c < loads; ++c) {
           uint at = c * size + gl_LocalInvocationID.x;
-          partial[at] += partial[at + half_size];
+          partial[at] = added(partial[at], partial[at + half_size]);
         }
       }
     }
@@ -417,8 +464,12 @@ void main()
     if (first_row + m < rows && n < columns) {
       vec2 both = vec2(found[i], found[i + 1u]);
 #ifdef QUANTISED
-      both.x *= unit[m] * FLOAT(scales, scales_offset + n * scales_stride);
-      both.y *= unit[m] * FLOAT(scales, scales_offset + min(n + 1u, columns - 1u) * scales_stride);
+      if (four_bits) {
+        both = unit[m] * vec2(intBitsToFloat(found[i]), intBitsToFloat(found[i + 1u]));
+      } else {
+        both.x *= unit[m] * FLOAT(scales, scales_offset + n * scales_stride);
+        both.y *= unit[m] * FLOAT(scales, scales_offset + min(n + 1u, columns - 1u) * scales_stride);
+      }
 #endif
       store(first_row + m, n, both, n + 1u < columns);
     }

@@ -6,7 +6,8 @@
  *
  * A workgroup is one subgroup and has a tile of `tile_rows` rows and lanes * `tile_columns` columns. A lane has every
  * lanes-th column. Each group of a is loaded, and widened, by one lane and handed to the others by a shuffle. Products
- * are summed as f32, which holds 1024 of them exactly, and such sums as integers.
+ * are summed as f32, which holds 1024 of them exactly, and such sums as integers. Of weights of four bits a group is
+ * eight bytes, and its sum is multiplied with its scale.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -24,6 +25,14 @@
 
 IN4(0, a)
 IN4(1, b)
+IN2(1, b_pairs)
+
+uvec4 load_b(uint at)
+{
+  return four_bits ? weight_group(PAIR(b_pairs, at)) : QUAD(b, at);
+}
+
+#define OF_TOP_BYTE 5.9604644775390625e-8 /* 2^-24 */
 
 /* The bytes of a word, as multiples of 2^24 */
 vec4 widen(uint word)
@@ -44,10 +53,12 @@ void product(uvec3 tile)
   uint first_column = tile.y * lanes * tile_columns + lane;
   uint b_at[tile_columns];
   int sum[tile_rows][tile_columns];
+  float total[tile_rows][tile_columns]; /* of four bits */
   for (uint c = 0u; c < tile_columns; ++c) {
     b_at[c] = b_batch + min(first_column + c * lanes, columns - 1u) * b_stride[3];
     for (uint m = 0u; m < tile_rows; ++m) {
       sum[m][c] = 0;
+      total[m][c] = 0.0;
     }
   }
   uint ahead = lane / tile_rows;
@@ -65,11 +76,11 @@ void product(uvec3 tile)
       for (uint step = 0u; step < n_steps; ++step) {
         uvec4 b_mine[tile_columns];
         for (uint c = 0u; c < tile_columns; ++c) {
-          b_mine[c] = QUAD(b, b_at[c] + k + step);
+          b_mine[c] = load_b(b_at[c] + k + step);
         }
         for (uint j = 0u; j < 4u; ++j) {
           vec4 x[tile_rows];
-          vec4 wide = widen(a_mine[j]) * 5.9604644775390625e-8;
+          vec4 wide = widen(a_mine[j]) * OF_TOP_BYTE;
           for (uint m = 0u; m < tile_rows; ++m) {
             x[m] = subgroupShuffle(wide, step * tile_rows + m);
           }
@@ -82,11 +93,18 @@ void product(uvec3 tile)
             }
           }
         }
+        for (uint c = 0u; c < tile_columns && four_bits; ++c) {
+          float factor = factor_of(min(first_column + c * lanes, columns - 1u), (k + step) / 2u);
+          for (uint m = 0u; m < tile_rows; ++m) {
+            total[m][c] = fma(part[m][c] * OF_TOP_BYTE, factor, total[m][c]);
+            part[m][c] = 0.0;
+          }
+        }
       }
     }
     for (uint m = 0u; m < tile_rows; ++m) {
       for (uint c = 0u; c < tile_columns; ++c) {
-        sum[m][c] += int(part[m][c] * 5.9604644775390625e-8);
+        sum[m][c] += int(part[m][c] * OF_TOP_BYTE);
       }
     }
   }
@@ -98,7 +116,7 @@ void product(uvec3 tile)
     for (uint c = 0u; c < tile_columns; ++c) {
       uint n = first_column + c * lanes;
       if (n < columns) {
-        store_quantised(tile.z, first_row + m, n, unit, sum[m][c]);
+        store_quantised(tile.z, first_row + m, n, unit, four_bits ? floatBitsToInt(total[m][c]) : sum[m][c]);
       }
     }
   }

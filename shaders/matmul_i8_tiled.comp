@@ -5,7 +5,7 @@
  *
  * A workgroup has side x side invocations and a tile of side * `tile` * 4 rows and as many columns. An invocation has
  * `tile` groups of four rows, and of four columns. a and b pass through shared memory, two groups of 16 values of k at
- * a time, in words.
+ * a time, in words; of weights of four bits with the scales of those two.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -18,16 +18,22 @@ const uint extent = side * tile * 4u; /* rows and columns of a workgroup */
 #define TILE_ROWS    extent
 #define TILE_COLUMNS extent
 #include "product.glsl"
-#include "quantised.glsl"
 
 IN4(0, a)
 IN4(1, b)
+IN2(1, b_pairs)
+
+uvec4 load_b(uint at)
+{
+  return four_bits ? weight_group(PAIR(b_pairs, at)) : QUAD(b, at);
+}
 
 /* [word of k][row or column], four neighbours to a group; one group more than the tile has, so that words of
  * neighbours in k fall into different banks */
 const uint pitch = side * tile + 1u;
 shared uvec4 a_tile[I8_STEP * 4u * pitch];
 shared uvec4 b_tile[I8_STEP * 4u * pitch];
+shared float factors[four_bits ? extent : 1u]; /* of b's columns */
 
 void product(uvec3 where)
 {
@@ -43,9 +49,11 @@ void product(uvec3 where)
   uint row = lane / side;
   uint column = lane % side;
   ivec4 sum[tile * 4u][tile];
+  vec4 total[tile * 4u][tile]; /* of four bits */
   for (uint m = 0u; m < tile * 4u; ++m) {
     for (uint n = 0u; n < tile; ++n) {
       sum[m][n] = ivec4(0);
+      total[m][n] = vec4(0.0);
     }
   }
 
@@ -58,10 +66,13 @@ void product(uvec3 where)
       for (uint j = 0u; j < 4u; ++j) {
         a_tile[(group * 4u + j) * pitch + at / 4u][at % 4u] = word[j];
       }
-      word = inside ? QUAD(b, b_at + min(first_column + at, columns - 1u) * b_stride[3] + k + group) : uvec4(0u);
+      word = inside ? load_b(b_at + min(first_column + at, columns - 1u) * b_stride[3] + k + group) : uvec4(0u);
       for (uint j = 0u; j < 4u; ++j) {
         b_tile[(group * 4u + j) * pitch + at / 4u][at % 4u] = word[j];
       }
+    }
+    for (uint i = lane; i < extent && four_bits; i += size) {
+      factors[i] = factor_of(min(first_column + i, columns - 1u), k / I8_STEP);
     }
     barrier();
     [[dont_unroll]] for (uint step = 0u; step < I8_STEP * 4u; ++step) {
@@ -77,6 +88,14 @@ void product(uvec3 where)
         }
       }
     }
+    for (uint n = 0u; n < tile && four_bits; ++n) {
+      uint from = (column + n * side) * 4u;
+      vec4 factor = vec4(factors[from], factors[from + 1u], factors[from + 2u], factors[from + 3u]);
+      for (uint m = 0u; m < tile * 4u; ++m) {
+        total[m][n] = fma(vec4(sum[m][n]), factor, total[m][n]);
+        sum[m][n] = ivec4(0);
+      }
+    }
     barrier();
   }
   for (uint m = 0u; m < tile * 4u; ++m) {
@@ -88,7 +107,8 @@ void product(uvec3 where)
     for (uint n = 0u; n < tile * 4u; ++n) {
       uint at_column = first_column + (column + n / 4u * side) * 4u + n % 4u;
       if (at_column < columns) {
-        store_quantised(where.z, at_row, at_column, unit, sum[m][n / 4u][n % 4u]);
+        int result = four_bits ? floatBitsToInt(total[m][n / 4u][n % 4u]) : sum[m][n / 4u][n % 4u];
+        store_quantised(where.z, at_row, at_column, unit, result);
       }
     }
   }

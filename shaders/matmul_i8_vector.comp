@@ -6,7 +6,7 @@
  *
  * A workgroup has a tile of `tile_rows` rows and `tile_columns` columns. An invocation makes all of it for every
  * lanes-th group of k, and the invocations add up their sums: with SUBGROUP, where the workgroup is one subgroup, by
- * its operations; else in shared memory.
+ * its operations; else in shared memory. Of weights of four bits it loads two groups at a time, which share a scale.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -22,12 +22,12 @@
 #define TILE_ROWS    tile_rows
 #define TILE_COLUMNS tile_columns
 #include "product.glsl"
-#include "quantised.glsl"
 
 IN4(0, a)
 IN4(1, b)
 
 const uint results = tile_rows * tile_columns;
+const uint at_once = four_bits ? 2u : 1u; /* groups in a load of b */
 
 #ifndef SUBGROUP
 shared int partial[lanes * results]; /* [lane][result] */
@@ -46,32 +46,51 @@ void product(uvec3 tile)
   uint a_at = a_offset + batch_offset(part.x, a_stride[0], a_stride[1]);
   uint b_at = b_offset + batch_offset(part.x, b_stride[0], b_stride[1]);
   int sum[results];
+  float total[results]; /* of four bits */
   [[unroll]] for (uint i = 0u; i < results; ++i) {
     sum[i] = 0;
+    total[i] = 0.0;
   }
-  for (uint k = part.y + lane; k < part.z; k += lanes) {
-    uvec4 x[tile_rows];
+  for (uint k = part.y + lane * at_once; k < part.z; k += lanes * at_once) {
     uvec4 z[tile_columns];
+    float factor[tile_columns];
     [[unroll]] for (uint c = 0u; c < tile_columns; ++c) {
-      z[c] = QUAD(b, b_at + min(first_column + c, columns - 1u) * b_stride[3] + k);
+      uint n = min(first_column + c, columns - 1u);
+      z[c] = QUAD(b, (b_at + n * b_stride[3] + k) / at_once);
+      factor[c] = four_bits ? factor_of(n, k / at_once) : 1.0;
     }
-    [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
-      x[m] = QUAD(a, a_at + min(first_row + m, rows - 1u) * a_stride[2] + k);
-    }
-    /* One word of each at a time: where bytes are taken out one by one they fill registers. */
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+    [[unroll]] for (uint group = 0u; group < at_once; ++group) {
+      uvec4 x[tile_rows];
       [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
-        [[unroll]] for (uint c = 0u; c < tile_columns; ++c) {
-          sum[m * tile_columns + c] += dot_bytes(x[m][j], z[c][j]);
+        x[m] = QUAD(a, a_at + min(first_row + m, rows - 1u) * a_stride[2] + k + group);
+      }
+      /* One word of each at a time: where bytes are taken out one by one they fill registers. */
+      [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
+          [[unroll]] for (uint c = 0u; c < tile_columns; ++c) {
+            uint weights = four_bits ? weight_bytes(z[c][group * 2u + j / 2u], j % 2u == 1u) : z[c][j];
+            sum[m * tile_columns + c] += dot_bytes(x[m][j], weights);
+          }
         }
       }
+    }
+    if (four_bits) {
+      [[unroll]] for (uint i = 0u; i < results; ++i) {
+        total[i] = fma(float(sum[i]), factor[i % tile_columns], total[i]);
+        sum[i] = 0;
+      }
+    }
+  }
+  if (four_bits) {
+    [[unroll]] for (uint i = 0u; i < results; ++i) {
+      sum[i] = floatBitsToInt(total[i]);
     }
   }
 
 #ifdef SUBGROUP
   int mine = 0; /* result i is lane i's */
   [[unroll]] for (uint i = 0u; i < results; ++i) {
-    int all = subgroupAdd(sum[i]);
+    int all = four_bits ? floatBitsToInt(subgroupAdd(intBitsToFloat(sum[i]))) : subgroupAdd(sum[i]);
     mine = lane == i ? all : mine;
   }
 #else
@@ -84,7 +103,7 @@ void product(uvec3 tile)
   for (uint half_size = lanes >> 1; half_size > 0u; half_size >>= 1) {
     barrier();
     for (uint i = lane; i < half_size * results; i += lanes) {
-      partial[i] += partial[i + half_size * results];
+      partial[i] = added(partial[i], partial[i + half_size * results]);
     }
   }
   barrier();

@@ -22,14 +22,18 @@ IN2(1, partial)
 #define LOAD(at) uintBitsToFloat(PAIR(partial, at))
 #elif defined(QUANTISED)
 IN(1, partial)
-#define SUM      int
-#define RESULTS  1u
-#define LOAD(at) int(WORD(partial, at))
+#define SUM       int
+#define RESULTS   1u
+#define LOAD(at)  int(WORD(partial, at))
+#define ADD(a, b) added(a, b)
 #else
 IN(1, partial)
 #define SUM      float
 #define RESULTS  1u
 #define LOAD(at) FLOAT(partial, at)
+#endif
+#ifndef ADD
+#define ADD(a, b) ((a) + (b))
 #endif
 #define partial_offset b_offset
 
@@ -55,7 +59,7 @@ void main()
       x[j] = LOAD(at + min(part + j, parts - 1u) * results);
     }
     [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j) {
-      sum += part + j < parts ? x[j] : SUM(0);
+      sum = ADD(sum, part + j < parts ? x[j] : SUM(0));
     }
   }
   uint m = i * RESULTS / columns, n = i * RESULTS - m * columns;

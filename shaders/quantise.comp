@@ -21,10 +21,7 @@ vec4 load(uint at, uint word)
   return word < depth ? FLOAT4(x4, at + word) : vec4(0.0);
 }
 
-uint row_groups()
-{
-  return (depth + 3u) / 4u;
-}
+#define ELEMENTS(depth) ((depth) * 4u)
 #else
 IN(0, x)
 
@@ -38,11 +35,13 @@ vec4 load(uint at, uint word)
   return value;
 }
 
+#define ELEMENTS(depth) (depth)
+#endif
+
 uint row_groups()
 {
-  return QUANTISED_GROUPS(depth);
+  return weight_type == TYPE_I4 ? FOUR_BITS_GROUPS(ELEMENTS(depth)) : QUANTISED_GROUPS(ELEMENTS(depth));
 }
-#endif
 
 void main()
 {

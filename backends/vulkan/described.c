@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "backends/vulkan/backend.h"
+#include "shaders/contract/matmul_fused.h"
+#include "shaders/contract/product.h"
 
 _Static_assert(TSR_VK_MAX_SHAPES == TSR_MAX_MATRIX_SHAPES, "all shapes of a device can be described");
 
@@ -92,12 +94,32 @@ static int32_t plan(void *context, const tsr_described_device *described, const 
   return status;
 }
 
+_Static_assert((int)TSR_VK_SPEC_product_b_type == (int)TSR_VK_SPEC_matmul_fused_weight_type, "the weights' type");
+
 /* TSR_F32 .. of what a product reads as operand `index`; rows that were rounded for it, or quantised, lie in
- * scratch, and have the type of the other operand. */
+ * scratch, and have the type of the other operand. Of weights of four bits: TYPE_I4. */
 static int32_t type_of(const tsr_program_desc *program, const tsr_vk_dispatch *dispatch, int32_t index)
 {
   const int32_t tensor = dispatch->operand[index].tensor;
-  return tsr_tensor_at(program, tensor == TSR_VK_SCRATCH ? dispatch->operand[1].tensor : tensor)->dtype;
+  const int32_t dtype = tsr_tensor_at(program, tensor == TSR_VK_SCRATCH ? dispatch->operand[1].tensor : tensor)->dtype;
+  const int four_bits = dispatch->spec[TSR_VK_SPEC_product_b_type] == TYPE_I4;
+  return index == 1 && dtype == TSR_I8 && four_bits ? (int32_t)TYPE_I4 : dtype;
+}
+
+/* Bytes of one value. */
+static double size_of(int32_t type)
+{
+  switch (type) {
+  case TYPE_I4:
+    return (TSR_I4_BYTES + 2.0) / TSR_I4_GROUP; /* with the group's scale */
+  case TSR_I8:
+    return 1.0;
+  case TSR_F16:
+  case TSR_BF16:
+    return 2.0;
+  default:
+    return 4.0;
+  }
 }
 
 /* What bounds the operations of a dispatch. */
@@ -110,6 +132,7 @@ static int32_t rate_of(const tsr_program_desc *program, const tsr_vk_dispatch *d
     return is_cooperative ? TSR_RATE_COOPERATIVE_F16 : is_attention ? TSR_RATE_F32 : TSR_RATE_OTHER;
   }
   switch (type_of(program, dispatch, 1)) {
+  case TYPE_I4:
   case TSR_I8:
     return is_cooperative ? TSR_RATE_COOPERATIVE_I8 : TSR_RATE_I8;
   case TSR_F32:
@@ -125,9 +148,7 @@ static double loads_of(const tsr_program_desc *program, const tsr_vk_dispatch *d
 {
   double bytes = 0;
   for (int i = 0; i < 2 && dispatch->tile[0] > 0; i++) {
-    const int32_t dtype = type_of(program, dispatch, i);
-    const double size = dtype == TSR_I8 ? 1.0 : dtype == TSR_F16 || dtype == TSR_BF16 ? 2.0 : 4.0;
-    bytes += dispatch->work / 2 * size / dispatch->tile[1 - i];
+    bytes += dispatch->work / 2 * size_of(type_of(program, dispatch, i)) / dispatch->tile[1 - i];
   }
   return bytes;
 }

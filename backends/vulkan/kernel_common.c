@@ -6,7 +6,7 @@
 #include <string.h>
 
 _Static_assert(TYPE_F32 == TSR_F32 && TYPE_F16 == TSR_F16 && TYPE_BF16 == TSR_BF16 && TYPE_I8 == TSR_I8 &&
-                   TYPE_I32 == TSR_I32,
+                   TYPE_I32 == TSR_I32 && TYPE_I4 != TSR_I8,
                "element types");
 _Static_assert(ACTIVATION_NONE == TSR_ACTIVATION_NONE && ACTIVATION_RELU == TSR_ACTIVATION_RELU &&
                    ACTIVATION_GELU_ERF == TSR_ACTIVATION_GELU_ERF && ACTIVATION_GELU_TANH == TSR_ACTIVATION_GELU_TANH &&

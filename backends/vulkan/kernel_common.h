@@ -142,7 +142,7 @@ tsr_vk_view tsr_vk_view_of(const tsr_tensor_desc *tensor);
 /* The view of input `slot`; of an absent one: zeros. */
 tsr_vk_view tsr_vk_view_in(const tsr_vk_planner *planner, int32_t slot);
 
-/* 1 if the scales in input `slot` are those of weights of four bits, for which there are no kernels here. */
+/* 1 if the scales in input `slot` are those of weights of four bits (tsr_matmul_i4). */
 int tsr_vk_has_four_bits(const tsr_vk_planner *planner, int32_t slot);
 
 /* Elements of a tensor; a planned line's fit into 31 bits. */

@@ -30,6 +30,7 @@ static tsr_vk_product_push push_of(const tsr_vk_planner *planner, const tsr_vk_p
       .y_at = p->y_at,
       .scales_offset = p->scales.offset,
       .scales_stride = p->scales.stride[3],
+      .scales_group_stride = p->scales.stride[2],
   };
   memcpy(push.a_stride, p->a.stride, sizeof push.a_stride);
   memcpy(push.b_stride, p->b.stride, sizeof push.b_stride);
@@ -37,14 +38,14 @@ static tsr_vk_product_push push_of(const tsr_vk_planner *planner, const tsr_vk_p
   return push;
 }
 
-/* A dispatch of one of the kernels of lib/product.glsl, its grid left open. quantised: it takes the scales of
- * weights of i8, and rows in scratch; raw: sums are stored as they are. */
-static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product_push *push, int quantised,
-                            int32_t a, int32_t b, int32_t y, uint32_t size, int raw)
+/* A dispatch of one of the kernels of lib/product.glsl, its grid left open. Of a quantised product it takes the scales,
+ * and rows in scratch; raw: sums are stored as they are. */
+static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_vk_product_push *push,
+                            const tsr_vk_product *p, int32_t a, int32_t b, int32_t y, uint32_t size, int raw)
 {
   const tsr_line_desc *line = planner->line;
   int has_residual = planner->addend != 0 && !raw;
-  const uint32_t push_bytes = quantised ? sizeof *push : offsetof(tsr_vk_product_push, scales_offset);
+  const uint32_t push_bytes = p->quantised ? sizeof *push : offsetof(tsr_vk_product_push, scales_offset);
   tsr_vk_dispatch *dispatch = tsr_vk_add(planner, shader, push, push_bytes);
   if (dispatch == NULL) {
     return NULL;
@@ -55,11 +56,11 @@ static tsr_vk_dispatch *add(tsr_vk_planner *planner, int32_t shader, const tsr_v
   tsr_vk_read_in(planner, dispatch, 2);
   tsr_vk_write(dispatch, y);
   tsr_vk_read(dispatch, has_residual ? planner->addend : a);
-  if (quantised) {
+  if (p->quantised) {
     tsr_vk_read(dispatch, line->in[3]);
   }
   tsr_vk_set_size(dispatch, size);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_product_b_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_product_b_type, p->four_bits ? TYPE_I4 : (uint32_t)tsr_vk_in(planner, 1)->dtype);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_product_finish_with,
               raw ? FINISH_LATER
                   : (uint32_t)line->attributes.activation | (line->in[2] != 0 ? FINISH_BIAS : 0) |
@@ -199,7 +200,7 @@ tsr_vk_dispatch *tsr_vk_add_product(tsr_vk_planner *planner, int32_t shader, con
     push.residual_offset = p->parts_at;
   }
   int32_t a = p->quantised || (p->halves & HALVES_A) != 0 ? TSR_VK_SCRATCH : line->in[0];
-  tsr_vk_dispatch *dispatch = add(planner, shader, &push, p->quantised, a, line->in[1], p->y, size, raw);
+  tsr_vk_dispatch *dispatch = add(planner, shader, &push, p, a, line->in[1], p->y, size, raw);
   if (dispatch == NULL) {
     return NULL;
   }
@@ -276,7 +277,7 @@ int tsr_vk_finish_product(tsr_vk_planner *planner, const tsr_vk_product *p)
                          : p->quantised ? TSR_VK_SHADER_MATMUL_PARTS_I8
                                         : TSR_VK_SHADER_MATMUL_PARTS;
   const int32_t y = halves ? TSR_VK_SCRATCH : planner->line->out[0];
-  tsr_vk_dispatch *dispatch = add(planner, shader, &push, p->quantised, TSR_VK_SCRATCH, TSR_VK_SCRATCH, y, size, 0);
+  tsr_vk_dispatch *dispatch = add(planner, shader, &push, p, TSR_VK_SCRATCH, TSR_VK_SCRATCH, y, size, 0);
   if (dispatch == NULL) {
     return 0;
   }

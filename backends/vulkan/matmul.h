@@ -28,7 +28,8 @@ typedef struct tsr_vk_product {
   uint32_t halves;    /* HALVES_* (shaders/contract/matmul_cooperative.h) */
   uint32_t y_at;      /* with HALVES_Y: words into scratch, where the result begins */
   int32_t quantised;  /* 1: b is of i8; a's rows lie quantised in scratch, where `a` says, in groups of four words */
-  tsr_vk_view scales; /* of b's columns, with quantised */
+  int32_t four_bits;  /* 1: and its bytes hold two weights each */
+  tsr_vk_view scales; /* of b's columns, with quantised; of four bits axis 2 are the groups along k */
 } tsr_vk_product;
 
 /* Workgroups that keep most devices busy. How many a device executes at a time Vulkan does not tell. */

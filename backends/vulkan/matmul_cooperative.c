@@ -47,6 +47,9 @@ ASSERT_ORDER(I8);
 /* The kind of what the line may multiply; NULL: there is none. */
 static const kind *kind_of(const tsr_vk_planner *planner)
 {
+  if (tsr_vk_has_four_bits(planner, 3)) {
+    return NULL;
+  }
   const int32_t dtype = tsr_vk_in(planner, 1)->dtype;
   const int32_t factors = dtype == TSR_I8 ? TSR_I8 : tsr_vk_factors_of(planner->program, planner->line);
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {

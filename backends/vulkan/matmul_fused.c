@@ -58,11 +58,17 @@ static uint32_t quads_offset(const tsr_vk_planner *planner, int32_t tensor)
   return tensor != 0 ? (uint32_t)tsr_vk_tensor(planner, tensor)->offset / 4 : 0;
 }
 
-/* Elements of weights in 16 bytes. */
-static uint32_t width_of(const tsr_vk_planner *planner)
+/* Elements of the tensor of weights in 16 bytes. */
+static uint32_t elements_of(const tsr_vk_planner *planner)
 {
   const int32_t dtype = tsr_vk_in(planner, 1)->dtype;
   return dtype == TSR_I8 ? 16 : dtype == TSR_F32 ? 4 : 8;
+}
+
+/* Weights in 16 bytes. */
+static uint32_t width_of(const tsr_vk_planner *planner, const tsr_vk_product *p)
+{
+  return p->four_bits ? 32 : elements_of(planner);
 }
 
 /* One position of each row is appended, whose heads lie as in the product's row. */
@@ -136,7 +142,8 @@ static int is_within_kernel(const tsr_vk_planner *planner, const tsr_vk_product 
                                  : (b->dtype == TSR_F32 || b->dtype == TSR_F16 || b->dtype == TSR_BF16) &&
                                        (p->rows == 1 || p->bias.stride[2] == 0);
   return suits && p->batch == 1 && p->rows <= tsr_vk_few_rows(planner->caps) && p->columns <= MAX_COLUMNS &&
-         p->depth > 0 && p->b.stride[2] == 1 && (p->depth | p->b.offset | p->b.stride[3]) % width_of(planner) == 0 &&
+         p->depth > 0 && p->b.stride[2] == 1 && p->depth % width_of(planner, p) == 0 &&
+         (p->b.offset | p->b.stride[3]) % elements_of(planner) == 0 &&
          tsr_vk_elements(tsr_vk_tensor(planner, around->x)) == (uint64_t)p->rows * p->depth;
 }
 
@@ -250,7 +257,7 @@ static tsr_vk_matmul_fused_push push_of(const tsr_vk_planner *planner, const tsr
 {
   const tsr_vk_around *around = planner->around;
   const tsr_line_desc *norm = around->norm;
-  const uint32_t width = width_of(planner);
+  const uint32_t elements = elements_of(planner);
   tsr_vk_matmul_fused_push push = {
       .rows = p->rows,
       .columns = p->columns,
@@ -261,8 +268,8 @@ static tsr_vk_matmul_fused_push push_of(const tsr_vk_planner *planner, const tsr
       .part_stride = p->depth / 4,
       .gain_offset = norm != NULL ? quads_offset(planner, norm->in[1]) : 0,
       .norm_bias_offset = norm != NULL && norm->op == TSR_OP_LAYERNORM ? quads_offset(planner, norm->in[2]) : 0,
-      .weight_offset = p->b.offset / width,
-      .weight_stride = p->b.stride[3] / width,
+      .weight_offset = p->b.offset / elements,
+      .weight_stride = p->b.stride[3] / elements,
       .bias_offset = p->bias.offset,
       .bias_stride = p->bias.stride[3],
       .alpha = planner->line->attributes.alpha,
@@ -274,6 +281,7 @@ static tsr_vk_matmul_fused_push push_of(const tsr_vk_planner *planner, const tsr
       .bias_row_stride = p->bias.stride[2],
       .scales_offset = p->scales.offset,
       .scales_stride = p->scales.stride[3],
+      .scales_group_stride = p->scales.stride[2],
       .residual_offset = planner->addend != 0 ? (uint32_t)tsr_vk_tensor(planner, planner->addend)->offset : 0,
   };
   if (around->keys != NULL) {
@@ -329,7 +337,7 @@ static int plan(tsr_vk_planner *planner, const tsr_vk_product *p, int subgroups,
   /* Loads on their way: twice as many where subgroups are wide, and registers enough. */
   const uint32_t in_flight = caps->subgroup_sizes[0] >= WIDE_SUBGROUP ? 8 : 4;
   uint32_t steps = 1;
-  while (steps * t.loads < in_flight && steps * t.lanes * width_of(planner) < p->depth) {
+  while (steps * t.loads < in_flight && steps * t.lanes * width_of(planner, p) < p->depth) {
     steps *= 2;
   }
   tsr_vk_matmul_fused_push push = push_of(planner, p, &keys, &values);
@@ -345,7 +353,8 @@ static int plan(tsr_vk_planner *planner, const tsr_vk_product *p, int subgroups,
   tsr_vk_set_size(dispatch, SIZE);
   dispatch->subgroup_size = subgroups ? t.lanes : 0;
   dispatch->after = planner->around->addend == TSR_VK_SCRATCH;
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_weight_type, (uint32_t)tsr_vk_in(planner, 1)->dtype);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_weight_type,
+              p->four_bits ? TYPE_I4 : (uint32_t)tsr_vk_in(planner, 1)->dtype);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_tile_rows, t.rows);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_loads, t.loads);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_matmul_fused_size, SIZE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products with weights of i8: one dispatch quantises the rows of a into scratch (shaders/quantise.comp), a second one
- * multiplies (shaders/matmul_i8_*.comp). Where its results are too few for a large device it sums parts of the depth,
- * and a third one adds those up (shaders/matmul_parts.comp).
+ * Products with weights of i8, or of four bits: one dispatch quantises the rows of a into scratch
+ * (shaders/quantise.comp), a second one multiplies (shaders/matmul_i8_*.comp). Where its results are too few for a
+ * large device it sums parts of the depth, and a third one adds those up (shaders/matmul_parts.comp).
  */
 #include "backends/vulkan/matmul.h"
 #include "shaders/contract/matmul_generic.h"
@@ -22,7 +22,7 @@ TSR_VK_ASSERT_ROW_SHADERS(QUANTISE);
 static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
 {
   tsr_vk_view x = p->a;
-  uint32_t groups = QUANTISED_GROUPS(p->depth) + 1, stride = groups;
+  uint32_t groups = (p->four_bits ? FOUR_BITS_GROUPS(p->depth) : QUANTISED_GROUPS(p->depth)) + 1, stride = groups;
   for (int32_t axis = 2; axis >= 0; --axis) {
     if (x.stride[axis] == 0) {
       x.extent[axis] = 1;
@@ -57,26 +57,28 @@ static int quantise(tsr_vk_planner *planner, tsr_vk_product *p)
   tsr_vk_read(dispatch, planner->line->in[0]);
   tsr_vk_write(dispatch, TSR_VK_SCRATCH);
   tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_quantise_weight_type, p->four_bits ? TYPE_I4 : TYPE_I8);
   dispatch->pure = 1;
   dispatch->work = 4.0 * (double)count * p->depth;
   return tsr_vk_finish(planner, dispatch, count);
 }
 
-/* k of b is contiguous, and every column starts, and ends, with a whole group of 16: depth and strides then count
- * those. */
+/* k of b is contiguous, and every column starts, and ends, with whole groups of four words: depth then counts groups of
+ * a, and offset and strides of b what meets one, four words of bytes or two of halves. */
 static int in_groups(tsr_vk_product *p)
 {
-  enum { GROUP = QUANTISED_GROUP };
-  uint32_t low = p->depth | p->b.offset | p->b.stride[0] | p->b.stride[1] | p->b.stride[3];
-  if (p->depth == 0 || p->b.stride[2] != 1 || low % GROUP != 0) {
+  enum { BYTES = 16 };
+  const uint32_t low = p->b.offset | p->b.stride[0] | p->b.stride[1] | p->b.stride[3];
+  const uint32_t bytes = p->four_bits ? BYTES / 2 : BYTES;
+  if (p->depth == 0 || p->b.stride[2] != 1 || (low | (p->four_bits ? 0 : p->depth)) % BYTES != 0) {
     return 0;
   }
-  p->depth /= GROUP;
+  p->depth = p->four_bits ? FOUR_BITS_GROUPS(p->depth) : QUANTISED_GROUPS(p->depth);
   p->part_depth = p->depth;
-  p->b.offset /= GROUP;
-  p->b.stride[0] /= GROUP;
-  p->b.stride[1] /= GROUP;
-  p->b.stride[3] /= GROUP;
+  p->b.offset /= bytes;
+  p->b.stride[0] /= bytes;
+  p->b.stride[1] /= bytes;
+  p->b.stride[3] /= bytes;
   return 1;
 }
 
@@ -180,11 +182,11 @@ static int plan_tiled(tsr_vk_planner *planner, tsr_vk_product p, uint32_t side, 
 {
   enum { STEP_WORDS = 4 * I8_STEP, GROUP_BYTES = 16, LEAST_PART = 256 };
   const tsr_vk_caps *caps = planner->caps;
-  uint32_t shared = 2 * STEP_WORDS * (side * tile + 1) * GROUP_BYTES;
+  uint32_t extent = side * tile * 4;
+  uint32_t shared = 2 * STEP_WORDS * (side * tile + 1) * GROUP_BYTES + (p.four_bits ? extent * 4 : 4);
   if (tsr_vk_group_size(caps, side * side) < side * side || shared > caps->shared_memory || !in_groups(&p)) {
     return 0;
   }
-  uint32_t extent = side * tile * 4;
   int32_t shader = dot ? TSR_VK_SHADER_MATMUL_I8_TILED_DOT : TSR_VK_SHADER_MATMUL_I8_TILED;
   cut_depth(planner, &p, extent, extent, LEAST_PART);
   tsr_vk_dispatch *dispatch = add(planner, shader, &p, extent, extent, side * side);
@@ -288,7 +290,7 @@ static int32_t choose(const tsr_vk_caps *caps, const tsr_vk_product *p)
   }
   /* A device with little shared memory that shares the host's memory has small registers, too. */
   int large_device = !caps->unified || caps->shared_memory > SMALL_SHARED_MEMORY;
-  if (dot && large_device && tiles_of(p, 128) >= MANY_TILES) {
+  if (dot && large_device && !p->four_bits && tiles_of(p, 128) >= MANY_TILES) {
     return TSR_VK_VARIANT_MATMUL_I8_TILED_128_DOT;
   }
   if (tiles_of(p, 64) >= MANY_TILES) {

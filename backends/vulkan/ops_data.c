@@ -28,6 +28,7 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
   int32_t y = planner->line->out[0];
   int32_t from = tsr_vk_tensor(planner, x)->dtype, to = tsr_vk_tensor(planner, y)->dtype;
   uint64_t count = tsr_vk_elements(tsr_vk_tensor(planner, y));
+  const int four_bits = scales != 0 && tsr_vk_tensor(planner, scales)->dtype == TSR_F16;
   tsr_vk_collapse(views, 2);
   tsr_vk_view as_quads[2] = {views[0], views[1]};
   uint32_t repeat = 0;
@@ -48,7 +49,8 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
   if (scales != 0) {
     tsr_vk_view view = tsr_vk_view_of(tsr_vk_tensor(planner, scales));
     push.scales_offset = view.offset;
-    push.scales_stride = view.stride[3];
+    push.scales_stride = four_bits ? view.stride[2] : view.stride[3];
+    push.scales_group_stride = view.stride[3];
   }
 
   int32_t shader = scales != 0 ? quads ? TSR_VK_SHADER_GATHER_BYTES_QUADS : TSR_VK_SHADER_GATHER_BYTES
@@ -70,7 +72,7 @@ static int plan_gather(tsr_vk_planner *planner, int32_t x, tsr_vk_view views[2],
   const int is_large = invocations >= MANY && !planner->caps->compute_like_cpu;
   const uint32_t size = tsr_vk_group_size(planner->caps, is_large ? LARGE_SIZE : SIZE);
   tsr_vk_set_size(dispatch, size);
-  tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_from_type, (uint32_t)from);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_from_type, four_bits ? TYPE_I4 : (uint32_t)from);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_to_type, (uint32_t)to);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_indexed, index != 0);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_gather_scaled, alpha != 1.0f);
@@ -104,9 +106,6 @@ int tsr_vk_plan_gather(tsr_vk_planner *planner)
 
 int tsr_vk_plan_embedding(tsr_vk_planner *planner)
 {
-  if (tsr_vk_has_four_bits(planner, 2)) {
-    return 0;
-  }
   tsr_vk_view table = tsr_vk_view_in(planner, 0), ids = tsr_vk_view_in(planner, 1);
   tsr_vk_view y = tsr_vk_view_of(tsr_vk_out(planner, 0));
   tsr_vk_view views[2] = {{.offset = table.offset, .stride[3] = table.stride[3]}, {.offset = ids.offset}};

@@ -8,12 +8,14 @@
  *   generic  matmul_generic.comp  any strides
  *   coop     matmul_cooperative.comp  cooperative matrices, where the line permits them
  *   fused    matmul_fused.comp    few rows, with the lines around it: where fusion.c asks for it
- *   i8_...   matmul_i8_*.comp     the same with weights of i8: matmul_i8.c; i8_fused... is matmul_fused.comp
+ *   i8_...   matmul_i8_*.comp     the same with weights of i8 or of four bits: matmul_i8.c; i8_fused... is
+ *                                 matmul_fused.comp
  *
  * A tiled or vector product whose results are too few for a large device cuts the depth into parts, which
  * matmul_parts.comp adds up.
  */
 #include "backends/vulkan/matmul.h"
+#include "shaders/contract/values.h"
 
 /* By variant; those that one planner makes share it. */
 static int (*const plan_variant[TSR_VK_VARIANT_COUNT])(tsr_vk_planner *, const tsr_vk_product *, int32_t) = {
@@ -69,8 +71,8 @@ static tsr_vk_class class_of(const tsr_vk_planner *planner, const tsr_vk_product
   enum { A_ALONG_DEPTH = 1, B_ALONG_DEPTH = 2, FACTORS = 4 /* times their type */ };
   return (tsr_vk_class){
       .op = TSR_OP_MATMUL,
-      .field = {tsr_vk_in(planner, 1)->dtype, tsr_vk_bucket(p->rows), tsr_vk_bucket(p->columns),
-                tsr_vk_bucket(p->depth), tsr_vk_bucket(p->batch),
+      .field = {p->four_bits ? TYPE_I4 : (uint32_t)tsr_vk_in(planner, 1)->dtype, tsr_vk_bucket(p->rows),
+                tsr_vk_bucket(p->columns), tsr_vk_bucket(p->depth), tsr_vk_bucket(p->batch),
                 (p->a.stride[3] == 1 ? A_ALONG_DEPTH : 0) | (p->b.stride[2] == 1 ? B_ALONG_DEPTH : 0) |
                     FACTORS * tsr_vk_factors_of(planner->program, planner->line)},
   };
@@ -113,9 +115,6 @@ static int may_be_fused(const tsr_vk_caps *caps, const tsr_vk_product *p)
 
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
 {
-  if (tsr_vk_has_four_bits(planner, 3)) {
-    return 0;
-  }
   tsr_vk_product p = {
       .a = tsr_vk_view_in(planner, 0),
       .b = tsr_vk_view_in(planner, 1),
@@ -130,6 +129,7 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   p.y = planner->line->out[0];
   if (planner->line->in[3] != 0) {
     p.quantised = 1;
+    p.four_bits = tsr_vk_has_four_bits(planner, 3);
     p.scales = tsr_vk_view_in(planner, 3);
   }
   if (planner->around != NULL) {

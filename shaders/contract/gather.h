@@ -25,7 +25,8 @@ PUSH(gather)
 /* Without BYTES it ends here. */
 #if defined(CONTRACT_IN_C) || defined(BYTES)
   uint scales_offset;
-  uint scales_stride;
+  uint scales_stride;       /* from a row to the next */
+  uint scales_group_stride; /* TYPE_I4: from a group of 32 columns to the next */
 #endif
 }
 PUSH_END(gather);

@@ -9,7 +9,7 @@
 #include "norm_kinds.h"
 #include "values.h"
 
-CONSTANT(matmul_fused, 2, weight_type, TYPE_F32); /* TYPE_F32, TYPE_F16, TYPE_BF16; QUANTISED: TYPE_I8 */
+CONSTANT(matmul_fused, 2, weight_type, TYPE_F32); /* TYPE_F32, TYPE_F16, TYPE_BF16; QUANTISED: TYPE_I8, TYPE_I4 */
 CONSTANT(matmul_fused, 3, parts, 0u);             /* FUSED_* */
 CONSTANT(matmul_fused, 4, tile_rows, 1u);         /* rows of a workgroup: 1, 2, 4 or 8 */
 CONSTANT(matmul_fused, 5, loads, 4u);             /* columns that an invocation takes part in */
@@ -67,6 +67,7 @@ PUSH(matmul_fused)
   uint bias_row_stride;
   uint scales_offset; /* of the columns */
   uint scales_stride;
+  uint scales_group_stride; /* TYPE_I4: from a group along k to the next */
   uint residual_offset;
 #endif
 }

@@ -43,7 +43,8 @@ PUSH(product)
 /* Without QUANTISED it ends here. */
 #if defined(CONTRACT_IN_C) || defined(QUANTISED)
   uint scales_offset;
-  uint scales_stride;
+  uint scales_stride;       /* from a column to the next */
+  uint scales_group_stride; /* TYPE_I4: from a group along k to the next */
 #endif
 }
 PUSH_END(product);

@@ -3,6 +3,9 @@
 #define SHADERS_CONTRACT_QUANTISE_H
 
 #include "contract.h"
+#include "values.h"
+
+CONSTANT(quantise, 2, weight_type, TYPE_I8); /* of what is multiplied with the rows: TYPE_I4 has groups in twos */
 
 PUSH(quantise)
 {

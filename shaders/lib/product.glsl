@@ -84,15 +84,33 @@ void store(uint batch, uint m, uint n, float sum)
 }
 
 #ifdef QUANTISED
+#include "quantised.glsl"
+
 IN(5, scales)
+
+/* Weights of four bits have a scale for each group along k: sums are f32 then, and their bits stand in for an int. */
+const bool four_bits = b_type == TYPE_I4;
+
+/* By which the sum of column n over that group of k, with weight_bytes, is multiplied */
+float factor_of(uint n, uint group)
+{
+  uint at = scales_offset + n * scales_stride + group * scales_group_stride;
+  return group_factor(WORD(scales, at >> 1), at & 1u);
+}
+
+int added(int sum, int other)
+{
+  return four_bits ? floatBitsToInt(intBitsToFloat(sum) + intBitsToFloat(other)) : sum + other;
+}
 
 float scaled(uint n, float unit, int sum)
 {
-  return unit * FLOAT(scales, scales_offset + n * scales_stride) * float(sum);
+  return four_bits ? unit * intBitsToFloat(sum)
+                   : unit * FLOAT(scales, scales_offset + n * scales_stride) * float(sum);
 }
 
 /* A sum of products of whole numbers, of a row one unit of which is worth that much. Parts of it stay whole numbers:
- * a result does not depend on how many there are. */
+ * a result does not depend on how many there are, unless weights have four bits. */
 void store_quantised(uint batch, uint m, uint n, float unit, int sum)
 {
   if ((finish_with & FINISH_LATER) != 0u) {

@@ -8,7 +8,8 @@
  *   group n           word 0: the bits of s, an f32 (NaN where the row has a NaN or an infinity, then q = 0); the
  *                     others: nothing
  *
- * Weights of i8 are packed in the same way. Include after number.glsl.
+ * Weights of i8 are packed in the same way. For those of four bits (tsr_matmul_i4) n is even: two groups of a meet four
+ * words of weights, and a scale. Include after number.glsl.
  */
 #ifndef LIB_QUANTISED
 #define LIB_QUANTISED
@@ -47,6 +48,26 @@ uint quantised_word(vec4 x, float factor)
 {
   ivec4 q = ivec4(clamp(roundEven(x * factor), -127.0, 127.0)) & 0xff;
   return factor == 0.0 ? 0u : uint(q.x | q.y << 8 | q.z << 16 | q.w << 24);
+}
+
+/* Of weights of four bits four neighbours, which lie in the lower, or upper, halves of a word's bytes with 8 added: in
+ * bytes, sixteen times what they are */
+uint weight_bytes(uint word, bool upper)
+{
+  return ((upper ? word : word << 4) & 0xf0f0f0f0u) ^ 0x80808080u;
+}
+
+/* The sixteen of two words */
+uvec4 weight_group(uvec2 words)
+{
+  return uvec4(weight_bytes(words.x, false), weight_bytes(words.x, true), weight_bytes(words.y, false),
+               weight_bytes(words.y, true));
+}
+
+/* What makes a sum of products with such bytes, of an f16 in one half of a word */
+float group_factor(uint word, uint upper)
+{
+  return 0.0625 * unpackHalf2x16(word)[upper];
 }
 
 /* Whether a row's sum is made by the device's own packed product of four, or byte by byte */

@@ -230,16 +230,17 @@ static void test_beside_f32(void **state)
   check_beside_f32(state, &as_i4, 0.6);
 }
 
-/* No device leaves a line of a model in i8 to another. */
+/* No device leaves a line of a model in i8, or in i4, to another. */
 static void test_strict(void **state)
 {
   const fixture *f = *state;
   random_model_write(f->folder, &models[1]);
-  for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
-    const tsr_transformer_options strict = {TSR_SIZED(tsr_transformer_options), .weights = TSR_I8, .strict = 1};
+  for (int32_t d = 0; d < 2 * tsr_runtime_device_count(f->runtime); d++) {
+    const tsr_transformer_options strict = {TSR_SIZED(tsr_transformer_options), .weights = d % 2 ? TSR_I4 : TSR_I8,
+                                            .strict = 1};
     const int32_t source[] = {5, 6, 7}, length = 3;
     setup s;
-    open_setup(f, device_name(f, d), &strict, &s);
+    open_setup(f, device_name(f, d / 2), &strict, &s);
     assert_int_equal(tsr_transformer_forward(s.transformer, 1, 3, source, &length, 0, NULL, NULL, NULL), TSR_OK);
     close_setup(&s);
   }

@@ -376,7 +376,8 @@ static void add_large(check_table *table)
         p.view_b = CHECK_DENSE;
         p.view_a = CHECK_TRANSPOSED;
         check_matmul_add(table, p);
-      } else { /* four sixteens */
+      } else { /* the same of four bits, and four sixteens */
+        check_matmul_add(table, PARAMS_I4(.m = p.m, .n = p.n, .k = p.k, .bias = BIAS_ROW));
         p.n = (p.n + 15) / 16 * 16;
         p.k = (p.k + 15) / 16 * 16;
         check_matmul_add(table, p);

@@ -13,6 +13,9 @@ void check_cases_matmul_i4(check_table *table)
   static const int32_t n[] = {1, 3, 5, 7, 15, 16, 17, 31, 33, 47, 64, 100, 257, 1031};
   static const int32_t k[] = {1,  4,   5,   8,   9,   31,  32,  33,  36,  63,  64,  65,   95,  96,
                               97, 127, 128, 129, 160, 161, 224, 255, 256, 512, 544, 1031, 2048};
+  /* So few results of so great a depth that a device may sum it in parts */
+  static const int32_t parts[][3] = {{8, 96, 16400}, {1, 40, 32768}, {17, 128, 512},
+                                     {33, 65, 784},  {65, 31, 2048}, {40, 100, 8192}};
   static const int32_t views_a[] = {CHECK_DENSE, CHECK_TRANSPOSED, CHECK_PADDED, CHECK_STRIDED, CHECK_OFFSET};
   static const int32_t views_b[] = {CHECK_DENSE,  CHECK_TRANSPOSED, CHECK_PADDED,
                                     CHECK_OFFSET, CHECK_STRIDED,    CHECK_PADDED_T};
@@ -40,6 +43,10 @@ void check_cases_matmul_i4(check_table *table)
   }
   check_matmul_add(table, PARAMS_I4(.m = 64, .n = 512, .k = 512, .bias = BIAS_ROW, .activation = TSR_ACTIVATION_RELU));
   check_matmul_add(table, PARAMS_I4(.m = 200, .n = 150, .k = 288, .bias = BIAS_FULL, .activation = 2));
+  for (int32_t i = 0; i < COUNT_OF(parts); i++) {
+    check_matmul_add(table, PARAMS_I4(.m = parts[i][0], .n = parts[i][1], .k = parts[i][2], .bias = i % BIAS_COUNT,
+                                      .activation = i % 5));
+  }
   check_matmul_add(table, PARAMS_I4(.m = 35, .n = 130, .k = 2080));
   check_matmul_add(table,
                    PARAMS_I4(.m = 8, .n = 3, .k = TSR_MAX_I8_DEPTH, .data_a = CHECK_CONSTANT, .data_b = BYTES_LOWEST));

@@ -17,6 +17,7 @@
 
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
+#include "tessera/transformer.h"
 #include "tests/support/fused.h"
 
 enum { MAX_INPUTS = 8, MAX_OUTPUTS = 4, MAX_LINES = 64 };
@@ -251,16 +252,59 @@ static void compare_chain(const pair *devices, const char *name, build_fn build,
 
 /* ---- products and their largest columns ------------------------------------------------------------------------- */
 
-/* b in the type of the weights; as i8 what is not within -1 .. 1 is other numbers. */
-static void store_weights(const float *b, int64_t n, tsr_dtype dtype, void *stored)
+/* The weights, in bytes of TSR_I8 also those of four bits, and the scales that their type has. */
+typedef struct stored_weights {
+  void *weights, *scales;
+  tsr_dtype dtype, scales_dtype;
+  tsr_shape shape, scales_shape;
+} stored_weights;
+
+/* b in the type of the weights; as whole numbers what is not within -1 .. 1 is other numbers. */
+static stored_weights store_weights(const float *b, const extents *s, tsr_dtype dtype)
 {
-  if (dtype != TSR_I8) {
-    check(tsr_convert(TSR_F32, b, dtype, stored, n));
-    return;
+  const int64_t n = (int64_t)s->columns * s->depth, groups = (s->depth + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+  const int64_t n_scales = s->columns * groups;
+  stored_weights all = {.weights = calloc((size_t)(n + s->columns * TSR_I4_GROUP), 4),
+                        .scales = calloc((size_t)n_scales, 4),
+                        .dtype = dtype,
+                        .scales_dtype = TSR_F32,
+                        .shape = TSR_SHAPE(s->columns, s->depth),
+                        .scales_shape = TSR_SHAPE(s->columns)};
+  assert_true(all.weights && all.scales);
+  if (dtype != TSR_I8 && dtype != TSR_I4) {
+    check(tsr_convert(TSR_F32, b, dtype, all.weights, n));
+    return all;
   }
   for (int64_t i = 0; i < n; i++) {
-    ((int8_t *)stored)[i] = (int8_t)(fabsf(b[i]) <= 1.0f ? rintf(127.0f * b[i]) : (float)(i % 100));
+    const float x = fabsf(b[i]) <= 1.0f ? b[i] : (float)(i % 100) / 100.0f;
+    const int64_t k = i % s->depth, row = i / s->depth * groups * TSR_I4_BYTES;
+    if (dtype == TSR_I8) {
+      ((int8_t *)all.weights)[i] = (int8_t)rintf(127.0f * x);
+    } else {
+      ((uint8_t *)all.weights)[row + k / 8 * 4 + k % 4] |= (uint8_t)((int)rintf(7.0f * x) + 8) << (k % 8 < 4 ? 0 : 4);
+    }
   }
+  float *units = all.scales;
+  for (int64_t i = 0; i < n_scales; i++) {
+    units[i] = dtype == TSR_I8 ? 1.0f / 127.0f : (float)(1 + i % 3) / 16.0f;
+  }
+  if (dtype == TSR_I4) {
+    void *halves = calloc((size_t)n_scales, 4);
+    assert_non_null(halves);
+    check(tsr_convert(TSR_F32, units, TSR_F16, halves, n_scales));
+    free(units);
+    all.scales = halves;
+    all.dtype = TSR_I8;
+    all.scales_dtype = TSR_F16;
+    all.shape = TSR_SHAPE(s->columns, groups * TSR_I4_BYTES);
+    all.scales_shape = TSR_SHAPE(s->columns, groups);
+  }
+  return all;
+}
+
+static int64_t count_of(tsr_shape shape)
+{
+  return shape.extent[0] * (shape.rank > 1 ? shape.extent[1] : 1);
 }
 
 /* The k largest of alpha * a @ b + bias, or of its log-softmax. a and what is found are temporaries, which may take
@@ -268,24 +312,26 @@ static void store_weights(const float *b, int64_t n, tsr_dtype dtype, void *stor
 static found run_largest(tsr_device *device, const extents *s, tsr_dtype dtype, int32_t logs, int32_t runs,
                          const float *a, const float *b, const float *bias, int32_t *fused)
 {
-  const int64_t a_size = (int64_t)s->rows * s->depth, b_size = (int64_t)s->columns * s->depth;
+  const int64_t a_size = (int64_t)s->rows * s->depth;
   const int64_t results = (int64_t)s->rows * s->k;
   found result = {.values = malloc((size_t)results * 4), .indices = malloc((size_t)results * 4)};
-  void *narrow = malloc((size_t)b_size * 4);
+  stored_weights stored = store_weights(b, s, dtype);
   tsr_program *p;
   tsr_executable *executable;
   tsr_ref indices = TSR_NONE;
   uint64_t nanoseconds[MAX_LINES];
-  assert_true(result.values && result.indices && narrow);
-  store_weights(b, b_size, dtype, narrow);
+  assert_true(result.values && result.indices);
   check(tsr_program_create(&p));
   const tsr_ref given = tsr_input(p, "a", TSR_F32, TSR_SHAPE(s->rows, s->depth)), x = tsr_copy(p, given, TSR_F32);
-  const tsr_ref weights = tsr_input(p, "b", dtype, TSR_SHAPE(s->columns, s->depth));
+  const tsr_ref weights = tsr_input(p, "b", stored.dtype, stored.shape);
   const tsr_ref added = tsr_input(p, "bias", TSR_F32, TSR_SHAPE(s->columns));
-  const tsr_ref scales = dtype == TSR_I8 ? tsr_input(p, "scales", TSR_F32, TSR_SHAPE(s->columns)) : TSR_NONE;
+  const tsr_ref scales =
+      stored.dtype == TSR_I8 ? tsr_input(p, "scales", stored.scales_dtype, stored.scales_shape) : TSR_NONE;
   const tsr_ref turned = tsr_transpose(p, weights, 0, 1);
   tsr_ref y = dtype == TSR_I8 ? tsr_matmul_i8(p, x, turned, scales, added, 0.75f, TSR_ACTIVATION_NONE)
-                              : tsr_matmul(p, x, turned, added, 0.75f, TSR_ACTIVATION_NONE);
+              : dtype == TSR_I4
+                  ? tsr_matmul_i4(p, x, turned, tsr_transpose(p, scales, 0, 1), added, 0.75f, TSR_ACTIVATION_NONE)
+                  : tsr_matmul(p, x, turned, added, 0.75f, TSR_ACTIVATION_NONE);
   y = logs ? tsr_log_softmax(p, y) : y;
   y = tsr_topk(p, y, s->k, &indices);
   if (s->k == 1) { /* fed back to a state, from which it is read */
@@ -298,16 +344,12 @@ static found run_largest(tsr_device *device, const extents *s, tsr_dtype dtype, 
   check(tsr_executable_create(
       device, p, &(tsr_compile_options){TSR_SIZED(tsr_compile_options), .strict = 1, .profile = 1}, &executable));
   check(tsr_executable_write(executable, given, a, a_size * (int64_t)sizeof *a));
-  check(tsr_executable_write(executable, weights, narrow, b_size * (int64_t)tsr_dtype_size(dtype)));
+  check(tsr_executable_write(executable, weights, stored.weights,
+                             count_of(stored.shape) * (int64_t)tsr_dtype_size(stored.dtype)));
   check(tsr_executable_write(executable, added, bias, s->columns * (int64_t)sizeof *bias));
   if (scales != TSR_NONE) {
-    float *units = malloc((size_t)s->columns * sizeof *units);
-    assert_non_null(units);
-    for (int32_t i = 0; i < s->columns; i++) {
-      units[i] = 1.0f / 127.0f;
-    }
-    check(tsr_executable_write(executable, scales, units, s->columns * (int64_t)sizeof *units));
-    free(units);
+    check(tsr_executable_write(executable, scales, stored.scales,
+                               count_of(stored.scales_shape) * (int64_t)tsr_dtype_size(stored.scales_dtype)));
   }
   for (int32_t i = 0; i < runs; i++) {
     check(tsr_executable_run(executable));
@@ -321,7 +363,8 @@ static found run_largest(tsr_device *device, const extents *s, tsr_dtype dtype, 
   check(tsr_executable_read(executable, indices, result.indices, results * 4));
   tsr_executable_destroy(executable);
   tsr_program_destroy(p);
-  free(narrow);
+  free(stored.weights);
+  free(stored.scales);
   return result;
 }
 
@@ -433,6 +476,7 @@ static void all_largest(const pair *devices)
     static const data kinds[] = {PLAIN, OUTLIERS, TIES, STRANGE, SUPPRESSED};
     for (size_t k = 0; k < (i == 0 ? sizeof kinds / sizeof kinds[0] : 1); k++) {
       compare_largest(devices, &shapes[i], kinds[k], TSR_I8, (int32_t)(i + k) % 2);
+      compare_largest(devices, &shapes[i], kinds[k], TSR_I4, (int32_t)(i + k + 1) % 2);
     }
   }
 }

@@ -18,6 +18,7 @@
 
 #include "tessera/ops.h"
 #include "tessera/runtime.h"
+#include "tessera/transformer.h"
 #include "tests/support/fused.h"
 
 enum { POSITIONS = 5, HEADS = 2, MAX_OUTPUTS = 5, MAX_INPUTS = 12 };
@@ -29,7 +30,7 @@ typedef struct step {
   int32_t rows, depth, columns; /* columns: a third each are queries, keys and values where there are caches */
   norm_kind norm;
   addend_kind addend;
-  tsr_dtype weights;
+  tsr_dtype weights;  /* TSR_I4: of four bits */
   tsr_dtype caches;   /* 0: there are none */
   int32_t keeps_sum;  /* a later line reads it */
   int32_t keeps_norm; /* likewise */
@@ -83,6 +84,32 @@ static tsr_ref norm_of(built *b, const step *s, tsr_ref x)
   }
 }
 
+static int is_quantised(const step *s)
+{
+  return s->weights == TSR_I8 || s->weights == TSR_I4;
+}
+
+/* x times the weights of the step. */
+static tsr_ref product_of(built *b, const step *s, tsr_ref x)
+{
+  tsr_program *p = b->program;
+  const float by = 1.0f / sqrtf((float)s->depth);
+  const int64_t groups = (s->depth + TSR_I4_GROUP - 1) / TSR_I4_GROUP;
+  const tsr_ref weights = s->weights == TSR_I4 ? input(b, TSR_I8, TSR_SHAPE(s->columns, groups * TSR_I4_BYTES))
+                                               : input(b, s->weights, TSR_SHAPE(s->columns, s->depth));
+  const tsr_ref turned = tsr_transpose(p, weights, 0, 1), given = input(b, TSR_F32, TSR_SHAPE(s->columns));
+  const tsr_ref bias = s->biased ? given : TSR_NONE;
+  if (s->weights == TSR_I4) {
+    const tsr_ref scales = input(b, TSR_F16, TSR_SHAPE(s->columns, groups));
+    return tsr_matmul_i4(p, x, turned, tsr_transpose(p, scales, 0, 1), bias, by / 8.0f, s->activation);
+  }
+  if (s->weights == TSR_I8) {
+    const tsr_ref scales = input(b, TSR_F32, TSR_SHAPE(s->columns));
+    return tsr_matmul_i8(p, x, turned, scales, bias, by / 127.0f, s->activation);
+  }
+  return tsr_matmul(p, x, turned, bias, by, s->activation);
+}
+
 static void append(built *b, const step *s, tsr_ref product, int32_t part, tsr_ref position, const char *name)
 {
   const int64_t third = s->columns / 3;
@@ -91,10 +118,10 @@ static void append(built *b, const step *s, tsr_ref product, int32_t part, tsr_r
   tsr_ref cache = tsr_state(p, name, s->caches, TSR_SHAPE(s->rows, POSITIONS, HEADS, third / HEADS));
   cache = tsr_append(p, cache, tsr_reshape(p, slice, TSR_SHAPE(s->rows, 1, HEADS, third / HEADS)), position);
   b->output[b->n_outputs] = cache; /* its output follows, when all is appended */
-  b->tolerance[b->n_outputs++] = s->caches == TSR_BF16                        ? 1e-2f
-                                 : s->weights == TSR_I8 && s->norm != NO_NORM ? 4e-3f
-                                 : s->caches == TSR_F16                       ? 2e-3f
-                                                                              : 1e-5f;
+  b->tolerance[b->n_outputs++] = s->caches == TSR_BF16                   ? 1e-2f
+                                 : is_quantised(s) && s->norm != NO_NORM ? 4e-3f
+                                 : s->caches == TSR_F16                  ? 2e-3f
+                                                                         : 1e-5f;
 }
 
 static void build(const step *s, built *b)
@@ -113,16 +140,9 @@ static void build(const step *s, built *b)
   }
   const tsr_ref sum = x;
   x = norm_of(b, s, x);
-  const tsr_ref weights = input(b, s->weights, TSR_SHAPE(s->columns, s->depth));
-  const tsr_ref bias = input(b, TSR_F32, TSR_SHAPE(s->columns));
-  const tsr_ref y =
-      s->weights == TSR_I8
-          ? tsr_matmul_i8(p, x, tsr_transpose(p, weights, 0, 1), input(b, TSR_F32, TSR_SHAPE(s->columns)),
-                          s->biased ? bias : TSR_NONE, 1.0f / (127.0f * sqrtf((float)s->depth)), s->activation)
-          : tsr_matmul(p, x, tsr_transpose(p, weights, 0, 1), s->biased ? bias : TSR_NONE,
-                       1.0f / sqrtf((float)s->depth), s->activation);
+  const tsr_ref y = product_of(b, s, x);
   /* What a norm gives may be rounded to i8 otherwise where it is computed otherwise: by a unit of its largest. */
-  const float tolerance = s->weights == TSR_I8 && s->norm != NO_NORM ? 4e-3f : 1e-5f;
+  const float tolerance = is_quantised(s) && s->norm != NO_NORM ? 4e-3f : 1e-5f;
   if (s->caches != 0) {
     const tsr_ref position = input(b, TSR_I32, TSR_SHAPE(s->rows));
     append(b, s, y, 1, position, "keys");
@@ -246,6 +266,13 @@ static const step steps[] = {
     {29, 1024, 192, LAYERNORM, ADDEND, TSR_I8, TSR_F16, .keeps_sum = 1, .fused = 4, .or_fused = 1},
     {2, 24, 96, LAYERNORM, ADDEND, TSR_I8, TSR_F16, .biased = 1, .fused = 1},
     {2, 64, 96, LAYERNORM, ADDEND, TSR_I8, TSR_F16, .keeps_sum = 1, .keeps_norm = 1, .fused = 3},
+    /* Of four bits: in whole groups of 32. */
+    {1, 512, 1536, LAYERNORM, ADDEND, TSR_I4, TSR_F16, .keeps_sum = 1, .biased = 1, .fused = 4},
+    {8, 1024, 390, LAYERNORM, ONE_ROW, TSR_I4, TSR_BF16, .keeps_norm = 1, .biased = 1, .fused = 4},
+    {5, 96, 60, RMSNORM, NO_ADDEND, TSR_I4, TSR_F32, .is_strange = 1, .fused = 3},
+    {7, 4096, 192, NO_NORM, NO_ADDEND, TSR_I4, TSR_F16, .biased = 1, .fused = 2},
+    {29, 1024, 192, LAYERNORM, ADDEND, TSR_I4, TSR_F16, .keeps_sum = 1, .fused = 4, .or_fused = 1},
+    {2, 48, 96, LAYERNORM, ADDEND, TSR_I4, TSR_F16, .biased = 1, .fused = 1},
 };
 
 /* ---- attention with its output --------------------------------------------------------------------------------- */
