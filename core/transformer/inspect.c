@@ -12,7 +12,7 @@
 
 enum {
   ALL = TSR_INSPECT_HIDDEN | TSR_INSPECT_SELF_ATTENTION | TSR_INSPECT_CROSS_ATTENTION | TSR_INSPECT_LAYERS |
-        TSR_INSPECT_NORMS | TSR_INSPECT_SUMS
+        TSR_INSPECT_NORMS | TSR_INSPECT_SUMS | TSR_INSPECT_INPUTS
 };
 
 static tsr_status add(tsr_inspection *inspection, const char *name, tsr_shape shape, float **values)

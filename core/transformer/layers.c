@@ -208,6 +208,7 @@ static tsr_ref product(const tsr_builder *b, tsr_ref x, tsr_ref weight, tsr_ref 
     weight = tsr_copy(b->program, weight, b->training->products);
   }
   tsr_ref scales = scales_of(b, weight), transposed = tsr_transpose(b->program, weight, 0, 1);
+  tap(b, TSR_INSPECT_INPUTS, x, "%s.input", tsr_ref_name(b->program, weight));
   if (scales != TSR_NONE && tsr_ref_dtype(b->program, scales) == TSR_F16) {
     scales = tsr_transpose(b->program, scales, 0, 1);
     return tsr_matmul_i4(b->program, x, transposed, scales, bias, alpha, activation);

@@ -136,8 +136,21 @@ typedef struct tsr_kept {
 } tsr_kept;
 tsr_kept tsr_parameter_kept(const tsr_parameter *parameter, tsr_dtype kept, tsr_kept *scales);
 
-/* Rows of f32 as weights of four bits (tsr_embedding_i4): bytes [rows, 16 G], scales [rows, G] of f16. */
-void tsr_four_bits(const float *values, int64_t rows, int64_t columns, uint8_t *bytes, uint16_t *scales);
+/* Of a matrix that is rounded column after column: by how much of a weight's error the ones behind it in its row are to
+ * change, so that what the row gives changes least (calibrate.h). */
+enum { TSR_FACTORS_WIDTH = 512 };
+typedef struct tsr_factors {
+  int32_t parameter;
+  float *blocks; /* [columns / WIDTH, rounded up][WIDTH][WIDTH]; NULL: not at all */
+} tsr_factors;
+
+/* Rows of f32 as weights of four bits (tsr_embedding_i4). First what 1 is worth in each group, scales [rows, G] of f16,
+ * of some the one that leaves the least squared error, then bytes [rows, 16 G] with such scales, each the nearest
+ * number. factors: NULL: errors are not handed on. room: a row. */
+void tsr_four_bits_scales(const float *values, int64_t rows, int64_t columns, const tsr_factors *factors, float *room,
+                          uint16_t *scales);
+void tsr_four_bits(const float *values, int64_t rows, int64_t columns, const tsr_factors *factors, float *room,
+                   const uint16_t *scales, uint8_t *bytes);
 
 /* Number `column` of such a row, of -8 .. 7. */
 int32_t tsr_four_bits_at(const uint8_t *row, int64_t column);

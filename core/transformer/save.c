@@ -11,7 +11,7 @@
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/safetensors_write.h"
-#include "core/transformer/model.h"
+#include "core/transformer/calibrate.h"
 #include "tessera/files.h"
 
 enum { JSON_STYLE = JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(9) };
@@ -22,6 +22,7 @@ typedef struct entry {
   tsr_dtype kept; /* of the tensor: f32, f16, bf16, or i8 and i4, where it has scales */
   int32_t is_scales;
   int64_t row_size, scales_size; /* bytes of a row of whole numbers, and of its scales */
+  uint16_t *chosen; /* [rows][groups]: of TSR_I4, the scales that were chosen; shared with the tensor's other entry */
 } entry;
 
 /* What the writer of the tensors needs to know. */
@@ -36,6 +37,9 @@ typedef struct source {
   int8_t *bytes; /* [room], rows of whole numbers, */
   float *scales; /* and their scales, [room] */
   int64_t room;
+  const tsr_calibration *calibration; /* or NULL */
+  tsr_factors factors;                /* with calibration, of the matrix that is being rounded */
+  float *row;                         /* likewise, [room] */
 } source;
 
 static tsr_status read_own(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
@@ -117,8 +121,24 @@ static tsr_status copy_rows(const source *from, const entry *e, int64_t row, int
   return TSR_OK;
 }
 
+/* from->values, rows of a matrix. To choose the scales takes longest: those that were written, which they are before
+ * the numbers, are kept for these. */
+static tsr_status round_to_four_bits(source *from, const entry *e, int64_t row, int64_t n)
+{
+  const int64_t columns = e->tensor->shape.extent[1];
+  TSR_TRY(tsr_calibration_factors(from->calibration, e->tensor->parts[0].parameter, &from->factors));
+  uint16_t *chosen = e->chosen + row * (e->scales_size / (int64_t)sizeof *e->chosen);
+  if (e->is_scales) {
+    tsr_four_bits_scales(from->values, n, columns, &from->factors, from->row, chosen);
+    memcpy(from->scales, chosen, (size_t)(n * e->scales_size));
+  } else {
+    tsr_four_bits(from->values, n, columns, &from->factors, from->row, chosen, (uint8_t *)from->bytes);
+  }
+  return TSR_OK;
+}
+
 /* Rows of a matrix as whole numbers, likewise. */
-static tsr_status make_rows(const source *from, const entry *e, int64_t row, int64_t n)
+static tsr_status make_rows(source *from, const entry *e, int64_t row, int64_t n)
 {
   const int64_t columns = e->tensor->shape.extent[1];
   if (is_as_stored(from, e)) {
@@ -126,16 +146,15 @@ static tsr_status make_rows(const source *from, const entry *e, int64_t row, int
   }
   TSR_TRY(read_values(from, e->tensor, e->kept, row * columns, n * columns));
   if (e->kept == TSR_I4) {
-    tsr_four_bits(from->values, n, columns, (uint8_t *)from->bytes, (uint16_t *)(void *)from->scales);
-  } else {
-    tsr_eight_bits(from->values, n, columns, from->bytes, from->scales);
+    return round_to_four_bits(from, e, row, n);
   }
+  tsr_eight_bits(from->values, n, columns, from->bytes, from->scales);
   return TSR_OK;
 }
 
 /* Bytes at .. at+size-1 of a matrix of whole numbers, or of its scales. Rows are made as many at a time as there is
  * room for. */
-static tsr_status read_whole(const source *from, const entry *e, int64_t at, int64_t size, char *out)
+static tsr_status read_whole(source *from, const entry *e, int64_t at, int64_t size, char *out)
 {
   const int64_t columns = e->tensor->shape.extent[1], wanted = e->is_scales ? e->scales_size : e->row_size;
   const int64_t rows = e->tensor->shape.extent[0], widest = columns > e->row_size ? columns : e->row_size;
@@ -158,7 +177,7 @@ static tsr_status read_whole(const source *from, const entry *e, int64_t at, int
 /* tsr_tensor_source_fn */
 static tsr_status read_tensor(void *context, int32_t index, int64_t first, int64_t count, void *elements)
 {
-  const source *from = context;
+  source *from = context;
   const entry *e = &from->entries[index];
   if (e->kept == TSR_I8 || e->kept == TSR_I4) {
     const int64_t size = !e->is_scales ? 1 : e->kept == TSR_I4 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
@@ -188,16 +207,20 @@ static tsr_status list_entries(const source *from, tsr_arena *arena, const tsr_l
     tsr_kept scales = {0};
     const tsr_kept own = tsr_parameter_kept(&matrix, kept, &scales);
     entries[n] = (tsr_tensor_entry){.name = tensors[i].name, .dtype = own.dtype, .shape = own.shape};
-    const entry made = {.tensor = &tensors[i],
-                        .kept = kept,
-                        .row_size = own.shape.extent[1],
-                        .scales_size = scales.shape.extent[1] * (int64_t)tsr_dtype_size(scales.dtype)};
+    entry made = {.tensor = &tensors[i],
+                  .kept = kept,
+                  .row_size = own.shape.extent[1],
+                  .scales_size = scales.shape.extent[1] * (int64_t)tsr_dtype_size(scales.dtype)};
     from->entries[n++] = made;
     if (scales.dtype != 0) {
       char name[TSR_PARAMETER_NAME_ROOM];
       const char *copy = tsr_arena_text(arena, tsr_scales_name(name, tensors[i].name));
-      if (!copy) {
-        return tsr_fail_memory(sizeof name);
+      const size_t size = (size_t)(scales.shape.extent[0] * made.scales_size);
+      const int32_t chooses = kept == TSR_I4 && !is_as_stored(from, &made);
+      made.chosen = chooses ? malloc(size + 1) : NULL;
+      from->entries[n - 1].chosen = made.chosen;
+      if (!copy || (chooses && !made.chosen)) {
+        return tsr_fail_memory(size);
       }
       entries[n] = (tsr_tensor_entry){.name = copy, .dtype = scales.dtype, .shape = scales.shape};
       from->entries[n] = made;
@@ -222,7 +245,8 @@ static tsr_status write_weights(const char *path, source *from)
   from->values = malloc((size_t)from->room * sizeof *from->values);
   from->bytes = is_whole ? malloc((size_t)from->room) : NULL;
   from->scales = is_whole ? malloc((size_t)from->room * sizeof *from->scales) : NULL;
-  const int32_t has_room = entries && metadata && from->entries && from->values;
+  from->row = from->calibration ? malloc((size_t)from->room * sizeof *from->row) : NULL;
+  const int32_t has_room = entries && metadata && from->entries && from->values && (!from->calibration || from->row);
   if (status == TSR_OK && (!has_room || (is_whole && (!from->bytes || !from->scales)))) {
     status = tsr_fail_memory(TSR_WRITE_ELEMENTS * sizeof *from->values);
   }
@@ -232,9 +256,14 @@ static tsr_status write_weights(const char *path, source *from)
   if (status == TSR_OK) {
     status = tsr_safetensors_write(path, metadata, entries, n_entries, read_tensor, from);
   }
+  tsr_factors_finish(&from->factors);
+  free(from->row);
   free(from->scales);
   free(from->bytes);
   free(from->values);
+  for (int32_t i = 0; from->entries && i < 2 * n_tensors; i++) {
+    free(from->entries[i].is_scales ? NULL : from->entries[i].chosen); /* it stands in both entries */
+  }
   free(from->entries);
   json_decref(metadata);
   free(entries);
@@ -362,7 +391,8 @@ tsr_status tsr_model_save(const tsr_model *model, const char *folder, const tsr_
   return status == TSR_OK && !read ? tsr_checkpoint_check(model->checkpoint) : status;
 }
 
-tsr_status tsr_model_save_weights(const tsr_model *model, const char *folder, tsr_dtype storage)
+tsr_status tsr_model_save_weights(const tsr_model *model, const char *folder, tsr_dtype storage,
+                                  const tsr_calibration *calibration)
 {
   if (!model || !folder || folder[0] == '\0') {
     return tsr_fail(TSR_ERR_ARGUMENT,
@@ -375,7 +405,12 @@ tsr_status tsr_model_save_weights(const tsr_model *model, const char *folder, ts
                     model->config.family);
   }
   char *weights = tsr_path_join(folder, "model.safetensors");
-  source from = {.model = model, .storage = storage, .matrices_alone = 1, .read = read_own, .context = (void *)model};
+  source from = {.model = model,
+                 .storage = storage,
+                 .matrices_alone = 1,
+                 .read = read_own,
+                 .context = (void *)model,
+                 .calibration = calibration};
   tsr_status status = weights ? tsr_folder_make(folder) : TSR_ERR_OUT_OF_MEMORY;
   if (status == TSR_OK) {
     status = write_weights(weights, &from);

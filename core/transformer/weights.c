@@ -46,7 +46,9 @@ static tsr_status upload_quantised(tsr_transformer *t, int32_t index, tsr_dtype 
       TSR_TRY(tsr_parameter_read(parameter, first * columns, n * columns, TSR_F32, values));
       largest = larger(largest, tsr_largest_magnitude(TSR_F32, values, n * columns));
       if (kept == TSR_I4) {
-        tsr_four_bits(values, n, columns, (uint8_t *)staging->bytes, (uint16_t *)(void *)staging->scales);
+        uint16_t *chosen = (uint16_t *)(void *)staging->scales;
+        tsr_four_bits_scales(values, n, columns, NULL, NULL, chosen);
+        tsr_four_bits(values, n, columns, NULL, NULL, chosen, (uint8_t *)staging->bytes);
       } else {
         tsr_eight_bits(values, n, columns, staging->bytes, staging->scales);
       }

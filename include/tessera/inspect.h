@@ -26,7 +26,9 @@ enum {
   TSR_INSPECT_NORMS = 16,
   /* "encoder.layers.0.self_attention_sum" and so on: the sums of what goes around a sublayer and what it gives, before
    * a norm that follows, [B, S, D]. */
-  TSR_INSPECT_SUMS = 32
+  TSR_INSPECT_SUMS = 32,
+  /* "NAME.input" of each matrix NAME of the model, [B, S, its columns]: what is multiplied with it. */
+  TSR_INSPECT_INPUTS = 64
 };
 
 typedef struct tsr_inspected {

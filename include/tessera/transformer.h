@@ -187,10 +187,15 @@ TSR_API tsr_status tsr_model_save(const tsr_model *model, const char *folder, co
  * whole numbers (I8), and a tensor NAME.scales [rows] (F32) is what 1 is worth in each row, as tsr_embedding_i8 has
  * them. With TSR_I4, NAME [rows, 16 G] (I8) holds four bits a weight, and NAME.scales [rows, G] (F16) what 1 is worth
  * in each group of 32, G = columns / 32, rounded up, as tsr_embedding_i4 has them. Reading such a file with that
- * precision gives the bits that rounding the original gives. The folder is created if it is missing; model.safetensors
- * is replaced in one step. Any thread. Errors: TSR_ERR_ARGUMENT (also for a number that the type cannot hold, naming
- * the parameter), TSR_ERR_UNSUPPORTED (the model is of CTranslate2 or of Marian's npz), TSR_ERR_IO. */
-TSR_API tsr_status tsr_model_save_weights(const tsr_model *model, const char *folder, tsr_dtype storage) TSR_MUST_CHECK;
+ * precision gives the bits that rounding the original gives, unless it was calibrated. The folder is created if it is
+ * missing; model.safetensors is replaced in one step.
+ *   calibration: with TSR_I4: matrices that it knows are rounded so that what they give is kept close; NULL: every
+ *                weight to the nearest number
+ * Any thread. Errors: TSR_ERR_ARGUMENT (also for a number that the type cannot hold, naming the parameter),
+ * TSR_ERR_UNSUPPORTED (the model is of CTranslate2 or of Marian's npz), TSR_ERR_IO. */
+typedef struct tsr_calibration tsr_calibration;
+TSR_API tsr_status tsr_model_save_weights(const tsr_model *model, const char *folder, tsr_dtype storage,
+                                          const tsr_calibration *calibration) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A model on a device
@@ -314,6 +319,22 @@ TSR_API tsr_status tsr_transformer_program(const tsr_transformer *transformer, i
  * sets *n. */
 TSR_API tsr_status tsr_transformer_bind(tsr_transformer *transformer, const tsr_program *program, tsr_binding *bindings,
                                         int32_t room, int32_t *n) TSR_MUST_CHECK;
+
+/* What the matrices of a model are multiplied with in sentences that are typical of its use. Rounding to four bits then
+ * keeps the error of what a matrix gives small, |W x - W' x|^2 summed over its inputs x, rather than that of its
+ * weights: the error of each weight is handed on to those behind it in its row, within 512 columns (Frantar et al.
+ * 2022, arXiv:2210.17323). Tables of embeddings are left as they are. Some hundred sentences are enough. A matrix takes
+ * 2 KB for each of its columns. One thread at a time.
+ *
+ * The model outlives *calibration, which is the caller's until tsr_calibration_destroy. */
+TSR_API tsr_status tsr_calibration_create(const tsr_model *model, tsr_calibration **calibration) TSR_MUST_CHECK;
+TSR_API void tsr_calibration_destroy(tsr_calibration *calibration); /* takes NULL */
+
+/* Adds a sentence: computes it by teacher forcing, as tsr_transformer_inspect does. The transformer is of the same
+ * model, or of another that was opened of the same folder. target NULL: the encoder alone. Errors: those of
+ * tsr_transformer_inspect. */
+TSR_API tsr_status tsr_calibration_add(tsr_calibration *calibration, tsr_transformer *transformer, int32_t n_source,
+                                       const int32_t *source, int32_t n_target, const int32_t *target) TSR_MUST_CHECK;
 
 TSR_API const tsr_model *tsr_transformer_model(const tsr_transformer *transformer);
 TSR_API tsr_device *tsr_transformer_device(const tsr_transformer *transformer); /* the first */

@@ -12,7 +12,7 @@
 #define TYPE_I8   4u
 #define TYPE_I32  5u
 /* Weights of four bits: i8 to tessera/backend.h, which tells them by the type of their scales */
-#define TYPE_I4   32u
+#define TYPE_I4 32u
 
 #define ACTIVATION_NONE      0u
 #define ACTIVATION_RELU      1u

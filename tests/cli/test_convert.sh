@@ -57,6 +57,35 @@ check 'a folder is not overwritten' cmp -s "$work/int8/model.safetensors" "$work
 run 0 convert "$work/int4" --precision int4 --out "$work/again"
 check 'int4 of int4 is another' cmp -s "$work/again/model.safetensors" "$work/int4/model.safetensors"
 
+# Calibrated with a text, or with pairs, the matrices are other ones, the same at each run.
+printf 'A dog runs.\tUn chien court.\n\nHow are you today?\tComment allez-vous ?\n' >"$work/pairs"
+converted by-text --precision int4 --calibrate "$work/text" --device cpu
+converted by-pairs --precision int4 --calibrate "$work/pairs" --device reference
+for one in int4 by-pairs; do
+  check "--calibrate changes nothing ($one)" test "$(cmp "$work/by-text/model.safetensors" \
+    "$work/$one/model.safetensors" | wc -l)" -eq 1
+done
+run 0 convert "$model" --precision int4 --calibrate - --calibrate-lines 1 --device cpu --out "$work/one-line" \
+  <"$work/text"
+check '--calibrate-lines: all lines are read' test "$(cmp "$work/by-text/model.safetensors" \
+  "$work/one-line/model.safetensors" | wc -l)" -eq 1
+run 0 convert "$model" --precision int4 --calibrate "$work/text" --device cpu --out "$work/again"
+check 'calibrated again, another' cmp -s "$work/again/model.safetensors" "$work/by-text/model.safetensors"
+run 0 translate --model "$work/by-text" --device cpu "$work/text"
+run 2 convert "$model" --precision int8 --calibrate "$work/text" --out "$work/x"
+stderr_has 'it is for --precision int4'
+run 2 convert "$model" --precision int4 --device cpu --out "$work/x"
+stderr_has 'nothing is computed without --calibrate'
+printf ' \n\n' >"$work/blank"
+run 3 convert "$model" --precision int4 --calibrate "$work/blank" --out "$work/x"
+stderr_has 'blank: has no text'
+run 3 convert "$model" --precision int4 --calibrate "$work/missing.txt" --out "$work/x"
+stderr_has 'missing.txt: '
+printf 'A dog.\nA cat.\t%s\n' "$(seq -s ' ' 2000)" >"$work/bad"
+run 3 convert "$model" --precision int4 --calibrate "$work/bad" --out "$work/x"
+stderr_has 'bad, line 2: the model cannot be calibrated with it'
+check 'an output is left' test ! -e "$work/x/model.safetensors"
+
 # Weights in other forms, lists of their parts and folders stay behind.
 cp -r "$model" "$work/mixed"
 mkdir "$work/mixed/train"

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "core/checkpoint/safetensors_write.h"
+#include "tessera/inspect.h"
 #include "tests/model/generation.h"
 #include "tests/model/random_model.h"
 #include "tests/support/bytes.h"
@@ -84,7 +85,7 @@ static void save(const char *folder, const char *to, tsr_dtype dtype)
 {
   tsr_model *model;
   check(tsr_model_open(folder, &model));
-  check(tsr_model_save_weights(model, to, dtype));
+  check(tsr_model_save_weights(model, to, dtype, NULL));
   copy_config(folder, to);
   tsr_model_close(model);
 }
@@ -186,6 +187,147 @@ static void test_read_as_f32(void **state)
     close_setup(&s);
     remove_temporary_folder(converted);
   }
+}
+
+/* ---- calibrated -------------------------------------------------------------------------------------------------- */
+
+enum { SENTENCES = 24, TOKENS = 10, SENTENCES_READ = 4 };
+
+static void draw_sentence(const tsr_model *model, int32_t index, int32_t source[TOKENS], int32_t target[TOKENS])
+{
+  const tsr_transformer_config *config = tsr_model_config(model);
+  uint64_t random = 1 + (uint64_t)index;
+  for (int32_t i = 0; i < TOKENS; i++) {
+    source[i] = tsr_random_below(&random, config->source_vocabulary);
+    target[i] = tsr_random_below(&random, config->target_vocabulary);
+  }
+}
+
+static void save_calibrated(setup *s, const char *folder, const char *to)
+{
+  tsr_calibration *calibration;
+  check(tsr_calibration_create(s->model, &calibration));
+  for (int32_t i = 0; i < SENTENCES; i++) {
+    int32_t source[TOKENS], target[TOKENS];
+    draw_sentence(s->model, i, source, target);
+    check(tsr_calibration_add(calibration, s->transformer, TOKENS, source, TOKENS, target));
+  }
+  check(tsr_model_save_weights(s->model, to, TSR_I4, calibration));
+  copy_config(folder, to);
+  tsr_calibration_destroy(calibration);
+}
+
+/* Adds to errors[p] what the rounded matrix p does to its inputs, squared. */
+static void add_errors(const tsr_model *model, const tsr_model *rounded, const tsr_inspection *inspection,
+                       double *errors)
+{
+  for (int32_t p = 0; p < model->parameters.n; p++) {
+    char name[256];
+    const tsr_parameter *matrix = &model->parameters.items[p];
+    snprintf(name, sizeof name, "%s.input", matrix->name);
+    const tsr_inspected *input = tsr_inspection_find(inspection, name);
+    if (!input) {
+      continue;
+    }
+    const int64_t rows = matrix->shape.extent[0], columns = matrix->shape.extent[1];
+    float *w = malloc((size_t)(2 * rows * columns) * sizeof *w), *v = w + rows * columns;
+    assert_non_null(w);
+    check(tsr_parameter_read(matrix, 0, rows * columns, TSR_F32, w));
+    check(tsr_parameter_read(&rounded->parameters.items[p], 0, rows * columns, TSR_F32, v));
+    for (int64_t i = 0; i < TOKENS; i++) {
+      const float *x = input->values + i * columns;
+      for (int64_t r = 0; r < rows; r++) {
+        double sum = 0.0;
+        for (int64_t k = 0; k < columns; k++) {
+          sum += (double)x[k] * ((double)w[r * columns + k] - (double)v[r * columns + k]);
+        }
+        errors[p] += sum * sum;
+      }
+    }
+    free(w);
+  }
+}
+
+/* The errors of each matrix: [parameters]. */
+static double *errors_of(setup *s, const char *rounded)
+{
+  tsr_model *model;
+  double *errors = calloc((size_t)s->model->parameters.n, sizeof *errors);
+  assert_non_null(errors);
+  check(tsr_model_open(rounded, &model));
+  for (int32_t i = 0; i < SENTENCES_READ; i++) {
+    int32_t source[TOKENS], target[TOKENS];
+    const int32_t length = TOKENS;
+    tsr_inspection inspection;
+    draw_sentence(s->model, i, source, target);
+    check(tsr_transformer_inspect(s->transformer, TSR_INSPECT_INPUTS, 1, TOKENS, source, &length, TOKENS, target,
+                                  &inspection));
+    add_errors(s->model, model, &inspection, errors);
+    tsr_inspection_finish(&inspection);
+  }
+  tsr_model_close(model);
+  return errors;
+}
+
+/* Matrices, of more columns than a block too, give what is nearer to the original's than those that were rounded to the
+ * nearest; embeddings are the nearest. */
+static void test_calibrated(void **state)
+{
+  const double most = 0.55, most_of_wide = 0.35; /* of the error; with fewer sentences than columns it is less */
+  const fixture *f = *state;
+  char folder[1024], *nearest = make_temporary_folder(), *calibrated = make_temporary_folder();
+  data_folder(folder, sizeof folder, ".", "marian-en-fr");
+  const fixture at = {.runtime = f->runtime, .folder = folder};
+  setup s;
+  int32_t n_better = 0, n_wide = 0;
+  open_setup(&at, "cpu", NULL, &s);
+  save(folder, nearest, TSR_I4);
+  save_calibrated(&s, folder, calibrated);
+  double *before = errors_of(&s, nearest), *after = errors_of(&s, calibrated);
+  for (int32_t p = 0; p < s.model->parameters.n; p++) {
+    const tsr_parameter *matrix = &s.model->parameters.items[p];
+    const int is_wide = matrix->shape.extent[1] > TSR_FACTORS_WIDTH;
+    const double limit = before[p] * (is_wide ? most_of_wide : most);
+    if (strstr(matrix->name, "embedding.") ? after[p] != before[p] : before[p] > 0.0 && !(after[p] < limit)) {
+      fail_msg("%s: an error of %g; rounded to the nearest %g", matrix->name, after[p], before[p]);
+    }
+    n_better += after[p] < before[p];
+    n_wide += after[p] < before[p] && is_wide;
+  }
+  assert_int_equal(n_better, 3 * (4 + 7)); /* of three layers each */
+  assert_int_equal(n_wide, 3 * 2);
+  free(after);
+  free(before);
+  close_setup(&s);
+  remove_temporary_folder(calibrated);
+  remove_temporary_folder(nearest);
+}
+
+static void test_calibration_refused(void **state)
+{
+  const fixture *f = *state;
+  const random_model some = {.seed = 43, .nn = 1, .d_model = 36, .layers = 1};
+  const int32_t source[] = {3, 4}, outside[] = {3, 1 << 20};
+  tsr_calibration *calibration;
+  tsr_model *other;
+  setup s;
+  char folder[1024];
+  random_model_write(f->folder, &some);
+  open_setup(f, "reference", NULL, &s);
+  data_folder(folder, sizeof folder, ".", "marian-en-fr");
+  check(tsr_model_open(folder, &other));
+  assert_int_equal(tsr_calibration_create(NULL, &calibration), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_calibration_create(other, NULL), TSR_ERR_ARGUMENT);
+  check(tsr_calibration_create(other, &calibration));
+  assert_int_equal(tsr_calibration_add(calibration, s.transformer, 2, source, 2, source), TSR_ERR_ARGUMENT);
+  tsr_calibration_destroy(calibration);
+  check(tsr_calibration_create(s.model, &calibration));
+  assert_int_equal(tsr_calibration_add(calibration, NULL, 2, source, 2, source), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_calibration_add(calibration, s.transformer, 2, outside, 2, source), TSR_ERR_ARGUMENT);
+  tsr_calibration_destroy(calibration);
+  tsr_calibration_destroy(NULL);
+  tsr_model_close(other);
+  close_setup(&s);
 }
 
 /* ---- refused ----------------------------------------------------------------------------------------------------- */
@@ -291,14 +433,14 @@ static void test_refused(void **state)
     assert_int_equal(tsr_model_save(model, folder, &options, not_finite, NULL), TSR_ERR_ARGUMENT);
     assert_message_has("element 70 is inf");
   }
-  assert_int_equal(tsr_model_save_weights(model, folder, TSR_I32), TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_model_save_weights(model, "", TSR_I8), TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_model_save_weights(NULL, folder, TSR_I8), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_model_save_weights(model, folder, TSR_I32, NULL), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_model_save_weights(model, "", TSR_I8, NULL), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_model_save_weights(NULL, folder, TSR_I8, NULL), TSR_ERR_ARGUMENT);
   tsr_model_close(model);
   char other[1024];
   data_folder(other, sizeof other, "ctranslate2", "tiny-bart-float16");
   check(tsr_model_open(other, &model));
-  assert_int_equal(tsr_model_save_weights(model, folder, TSR_I8), TSR_ERR_UNSUPPORTED);
+  assert_int_equal(tsr_model_save_weights(model, folder, TSR_I8, NULL), TSR_ERR_UNSUPPORTED);
   tsr_model_close(model);
   remove_temporary_folder(folder);
 }
@@ -306,8 +448,13 @@ static void test_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_families), cmocka_unit_test(test_large),   cmocka_unit_test(test_read_as_f32),
-      cmocka_unit_test(test_damaged),  cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_families),
+      cmocka_unit_test(test_large),
+      cmocka_unit_test(test_read_as_f32),
+      cmocka_unit_test(test_calibrated),
+      cmocka_unit_test(test_calibration_refused),
+      cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }

@@ -12,16 +12,24 @@
 #include "tessera/files.h"
 #include "tessera/transformer.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/path.h"
 #include "tools/tessera/common/table.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
+#include "tools/tessera/text/sentence.h"
 
 typedef struct session {
   const char *folder, *out;
   tsr_dtype precision;
   tsr_model *model;
+  const char *text; /* to calibrate with; NULL: none */
+  int32_t lines;    /* of it that are read */
+  translator_settings settings;
+  translator *translator; /* with text */
+  sentence sentence;      /* its line */
+  tsr_calibration *calibration;
 } session;
 
 static int ends_with(const char *name, const char *end)
@@ -114,6 +122,83 @@ static int check_folders(const session *s)
   return TSR_EXIT_OK;
 }
 
+/* ---- calibration ------------------------------------------------------------------------------------------------- */
+
+/* A tsr_translator_use_fn. */
+static tsr_status add_sentence(void *user, tsr_transformer *transformer)
+{
+  const session *s = user;
+  return tsr_calibration_add(s->calibration, transformer, s->sentence.n_source, s->sentence.source,
+                             s->sentence.n_target, s->sentence.target);
+}
+
+static int is_blank(const char *text)
+{
+  return text[strspn(text, " \t")] == '\0';
+}
+
+/* A line: a sentence, and behind a tab its translation; without one, the model's own. */
+static int calibrate_with(session *s, const tsr_cli_lines *lines)
+{
+  char *target = strchr(lines->text, '\t');
+  if (target) {
+    *target++ = '\0';
+  }
+  int code = sentence_read(s->translator, lines->text, target, &s->sentence);
+  if (code == TSR_EXIT_OK) {
+    code = translator_use(s->translator, add_sentence, s);
+  }
+  sentence_finish(&s->sentence);
+  if (code != TSR_EXIT_OK) {
+    tsr_cli_error("%s, line %lld: the model cannot be calibrated with it", lines->name, (long long)lines->number);
+  }
+  return code;
+}
+
+static int calibrate_with_lines(session *s, tsr_cli_lines *lines)
+{
+  int32_t n = 0;
+  int got = 1, code = TSR_EXIT_OK;
+  while (code == TSR_EXIT_OK && got && n < s->lines) {
+    code = tsr_cli_lines_next(lines, &got);
+    if (code == TSR_EXIT_OK && got && !is_blank(lines->text)) {
+      code = calibrate_with(s, lines);
+      n++;
+    }
+  }
+  if (code == TSR_EXIT_OK && n == 0) {
+    tsr_cli_error("%s: has no text; expected sentences of the model's source language, one a line", lines->name);
+    return TSR_EXIT_INPUT;
+  }
+  return code;
+}
+
+static int calibrate(session *s)
+{
+  tsr_cli_lines lines;
+  s->settings.model = s->folder;
+  s->settings.weights = TSR_F32;
+  s->translator = calloc(1, sizeof *s->translator);
+  if (!s->translator) {
+    return tsr_cli_no_memory();
+  }
+  int code = tsr_cli_lines_open(&lines, s->text);
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  code = translator_open(s->translator, &s->settings);
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(tsr_calibration_create(s->model, &s->calibration));
+  }
+  if (code == TSR_EXIT_OK) {
+    code = calibrate_with_lines(s, &lines);
+  }
+  tsr_cli_lines_finish(&lines);
+  return code;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
 static int run(void *opaque)
 {
   session *s = opaque;
@@ -124,6 +209,9 @@ static int run(void *opaque)
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_fail_input(tsr_model_check_weights(s->model));
   }
+  if (code == TSR_EXIT_OK && s->text) {
+    code = calibrate(s);
+  }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_fail(tsr_folder_make(s->out));
   }
@@ -131,7 +219,7 @@ static int run(void *opaque)
     code = copy_files(s);
   }
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail_input(tsr_model_save_weights(s->model, s->out, s->precision));
+    code = tsr_cli_fail_input(tsr_model_save_weights(s->model, s->out, s->precision, s->calibration));
   }
   if (code == TSR_EXIT_OK) {
     char as_stored[32], now[32];
@@ -149,12 +237,25 @@ static int check(void *opaque)
   if (!s->out) {
     return tsr_cli_usage("convert", "--out is needed");
   }
-  return s->precision != 0 ? TSR_EXIT_OK : tsr_cli_usage("convert", "--precision is needed");
+  if (s->precision == 0) {
+    return tsr_cli_usage("convert", "--precision is needed");
+  }
+  if (s->text && s->precision != TSR_I4) {
+    return tsr_cli_usage("convert", "--calibrate: it is for --precision int4");
+  }
+  return s->settings.devices.n == 0 || s->text ? translator_settings_one_device("convert", &s->settings)
+                                               : tsr_cli_usage("convert", "--device: nothing is computed without "
+                                                                          "--calibrate");
 }
 
 static void finish(void *opaque)
 {
   session *s = opaque;
+  tsr_calibration_destroy(s->calibration);
+  if (s->translator) {
+    translator_finish(s->translator);
+  }
+  free(s->translator);
   tsr_model_close(s->model);
 }
 
@@ -163,6 +264,19 @@ static const tsr_option rows[] = {
      .help = "where to write; the folder is created if it is missing"},
     {"precision", "P", TSR_OPTION_PRECISION, TSR_FIELD(session, precision),
      .help = "store matrices as f32, f16, bf16, int8 or int4"},
+    {"calibrate", "FILE", TSR_OPTION_FILE, TSR_FIELD(session, text),
+     .help = "with int4: round so that what the matrices give is kept close where the model translates this text: one "
+             "sentence a line, and behind a tab its translation, or else the model's own is taken (\"-\": standard "
+             "input)",
+     .otherwise = "each weight to the nearest number"},
+    {"calibrate-lines", "N", TSR_OPTION_INTEGER, TSR_FIELD(session, lines), 1, 1000000, .preset = "512",
+     .help = "sentences of it that are read, from the first on"},
+    {"device", "D", TSR_OPTION_DEVICE, TSR_FIELD(session, settings.devices), .is_list = 1,
+     .help = "with --calibrate: where to compute", .otherwise = "TESSERA_DEVICE, else auto"},
+    {"source-lang", "CODE", TSR_OPTION_LANGUAGE, TSR_FIELD(session, settings.source_language),
+     .help = "likewise: the language of the text, for multilingual models", .otherwise = "as in `tessera translate`"},
+    {"target-lang", "CODE", TSR_OPTION_LANGUAGE, TSR_FIELD(session, settings.target_language),
+     .help = "likewise: the language that the model translates it into"},
     {NULL},
 };
 
@@ -183,7 +297,8 @@ const tsr_command tsr_command_convert = {
     .options = &options,
     .operands = operands,
     .missing = "one model's folder is needed",
-    .examples = "tessera convert opus-mt-en-de --precision int8 --out opus-mt-en-de-int8",
+    .examples = "tessera convert opus-mt-en-de --precision int8 --out opus-mt-en-de-int8\n"
+                "tessera convert opus-mt-en-de --precision int4 --calibrate news.en --out opus-mt-en-de-int4",
     .session_size = sizeof(session),
     .check = check,
     .run = run,
