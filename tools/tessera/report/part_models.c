@@ -158,7 +158,7 @@ static int32_t choose_lines(const report_run *run, int32_t n_precisions, double 
 
 void report_bleu(report_run *run, json_t *results)
 {
-  static const char *const precisions[] = {"f32", "f16", "bf16", "int8"};
+  static const char *const precisions[] = {"f32", "f16", "bf16", "int8", "int4"};
   enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
   const report_files *files = run->files;
   text_pair text;

@@ -15,7 +15,7 @@ enum { NUMBER = 32, WHAT = 64 };
 /* Of the operators' time: the case that is measured last may take long. */
 static const double for_cases = 0.9;
 
-static const char *const precisions[] = {"f32", "f16", "bf16", "int8"};
+static const char *const precisions[] = {"f32", "f16", "bf16", "int8", "int4"};
 enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
 
 /* ---- start-up and memory ----------------------------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ void report_operators(report_run *run, json_t *results)
   size_t i;
   json_t *row;
   snprintf(minutes, sizeof minutes, "%.4f", left > 0.001 ? left : 0.001);
-  report_words_add(&words, "bench", "ops", "--device", run->device, "--precision", "f32,f16,int8", "--repeat", "3",
+  report_words_add(&words, "bench", "ops", "--device", run->device, "--precision", "f32,f16,int8,int4", "--repeat", "3",
                    "--minutes", minutes, "--json", is_real_gpu(run) ? "--large" : NULL, NULL);
   json_t *values = report_step(run, "some of the operators", &words, NULL);
   json_array_foreach(values, i, row)
