@@ -325,6 +325,8 @@ def test_compare(work, reports):
         expect(word in error and str(broken) in error, f"{content[:40]}: the message is {error}")
     _, error = run(3, "report", "compare", work / "nothing.json")
     expect("nothing.json" in error, f"a file that is not there: {error}")
+    _, error = run(2, "report", "--out", work / "both.json")
+    expect("both.json cannot be both the page and the numbers" in error, error)
     _, error = run(4, "report", "--device", "abacus", "--out", work / "none.html")
     expect("there is no device 'abacus'" in error, f"a device that is not there: {error}")
 

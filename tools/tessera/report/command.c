@@ -101,8 +101,17 @@ static int run(void *opaque)
 static int check(void *opaque)
 {
   const report_request *request = opaque;
-  return !request->source == !request->reference ? TSR_EXIT_OK
-                                                 : tsr_cli_usage("report", "--source and --reference belong together");
+  char *beside = json_beside(request->out);
+  const char *json = request->json ? request->json : beside;
+  int code = beside ? TSR_EXIT_OK : tsr_cli_no_memory();
+  if (code == TSR_EXIT_OK && strcmp(request->out, json) == 0) {
+    code = tsr_cli_usage("report", "%s cannot be both the page and the numbers; --json names another file for these",
+                         json);
+  } else if (code == TSR_EXIT_OK && !request->source != !request->reference) {
+    code = tsr_cli_usage("report", "--source and --reference belong together");
+  }
+  free(beside);
+  return code;
 }
 
 #define FIELD(member) TSR_FIELD(report_request, member)
