@@ -3,7 +3,8 @@
  *
  * Adds up what the parts of a product's depth left in scratch memory, and finishes the sums: an invocation has one
  * result; with HALVES two neighbours, which it rounds for the product that reads them (lib/narrowed.glsl). With
- * QUANTISED the parts are whole numbers, and a's rows lie quantised in the same memory (lib/quantised.glsl).
+ * QUANTISED the parts are whole numbers, of weights of four bits f32, and a's rows lie quantised in the same memory
+ * (lib/quantised.glsl).
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

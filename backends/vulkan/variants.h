@@ -32,7 +32,7 @@
   VARIANT(MATMUL_COOP_I8_128, "matmul.coop_i8_128")                                                                    \
   VARIANT(MATMUL_COOP_I8_64, "matmul.coop_i8_64")                                                                      \
   VARIANT(MATMUL_COOP_I8_32, "matmul.coop_i8_32")                                                                      \
-  VARIANT(MATMUL_I8_PLAIN, "matmul.i8_plain") /* weights of i8: as their namesakes above */                            \
+  VARIANT(MATMUL_I8_PLAIN, "matmul.i8_plain") /* weights of i8, or of four bits: as their namesakes above */           \
   VARIANT(MATMUL_I8_VECTOR, "matmul.i8_vector")                                                                        \
   VARIANT(MATMUL_I8_VECTOR_DOT, "matmul.i8_vector_dot") /* by the device's packed products of four bytes */            \
   VARIANT(MATMUL_I8_VECTOR_SUBGROUP, "matmul.i8_vector_subgroup")                                                      \
