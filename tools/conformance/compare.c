@@ -103,6 +103,7 @@ int check_compare(const check_storage *expected, const void *found, const char *
                   check_difference *difference)
 {
   double squares = 0.0, bounds = 0.0, values = 0.0, all_squares = 0.0;
+  int64_t beyond = -1; /* the first element that is beyond its bound */
   char where[128];
 
   *difference = (check_difference){0};
@@ -125,34 +126,32 @@ int check_compare(const check_storage *expected, const void *found, const char *
                (double)a, (double)b);
       return 0;
     }
-    if (isfinite(a) && isfinite(b)) {
-      double distance = fabs((double)a - (double)b);
-      values += (double)a * (double)a;
-      all_squares += distance * distance;
-      if (bound < INFINITY) {
-        squares += distance * distance;
-        bounds += bound * bound;
-      }
-    }
-  }
-  for (int64_t i = 0; i < expected->count; i++) {
-    double bound = expected->error ? expected->error[i] : 0.0;
-    float a = element(expected->dtype, expected->bytes, i);
-    float b = element(expected->dtype, found, i);
-    if (bound == INFINITY || !isfinite(a) || !isfinite(b)) {
+    if (!isfinite(a) || !isfinite(b)) {
       continue;
     }
     double distance = fabs((double)a - (double)b);
+    values += (double)a * (double)a;
+    all_squares += distance * distance;
+    if (bound == INFINITY) {
+      continue;
+    }
+    squares += distance * distance;
+    bounds += bound * bound;
     if (!(distance <= bound)) {
-      describe_element(expected, i, where, sizeof(where));
-      snprintf(difference->message, sizeof(difference->message),
-               "%s%s: reference %.9g, found %.9g, off by %.3g where the bound is %.3g", name, where, (double)a,
-               (double)b, distance, bound);
-      return 0;
+      beyond = beyond < 0 ? i : beyond;
+    } else if (distance > difference->worst * bound) { /* which needs no division each time */
+      difference->worst = distance / bound;
     }
-    if (bound > 0.0) {
-      difference->worst = fmax(difference->worst, distance / bound);
-    }
+  }
+  if (beyond >= 0) {
+    double bound = expected->error ? expected->error[beyond] : 0.0;
+    float a = element(expected->dtype, expected->bytes, beyond);
+    float b = element(expected->dtype, found, beyond);
+    describe_element(expected, beyond, where, sizeof(where));
+    snprintf(difference->message, sizeof(difference->message),
+             "%s%s: reference %.9g, found %.9g, off by %.3g where the bound is %.3g", name, where, (double)a, (double)b,
+             fabs((double)a - (double)b), bound);
+    return 0;
   }
   /* results that are subnormal may all be flushed, which tells nothing */
   difference->nmse = values > (double)expected->count * FLT_MIN * FLT_MIN ? all_squares / values : 0.0;

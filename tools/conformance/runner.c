@@ -130,19 +130,40 @@ static tsr_status lay_out(check_execution *execution, const check_build *build)
   return reserve(execution->device, at);
 }
 
-/* The pattern everywhere and, over it, what the arena holds of the operands. */
+/* The pattern everywhere but where the operands of run 0 lie, which the image may hold already. Storages lie in the
+ * order of their numbers. */
 static void fill_image(check_execution *execution, const check_build *build, const check_contents *contents,
                        int32_t pattern)
 {
   const tsr_program_desc *program = tsr_program_describe(build->program);
+  int64_t from = 0;
 
-  memset(execution->image, patterns[pattern], (size_t)execution->size);
   for (int32_t i = 1; i < program->n_storages; i++) {
     const tsr_storage_desc *storage = tsr_storage_at(program, i);
-    if (contents->bytes[i] && !is_result_only(storage->kind) && execution->offset[i] >= 0) {
-      memcpy(execution->image + execution->offset[i], contents->bytes[i], (size_t)storage->size);
+    const int64_t at = execution->offset[i];
+    if (contents->bytes[i] && !is_result_only(storage->kind) && at >= 0) {
+      memset(execution->image + from, patterns[pattern], (size_t)(at - from));
+      if (!execution->has_operands) {
+        memcpy(execution->image + at, contents->bytes[i], (size_t)storage->size);
+      }
+      from = at + storage->size;
     }
   }
+  memset(execution->image + from, patterns[pattern], (size_t)(execution->size - from));
+  execution->has_operands = 1;
+}
+
+/* The image into the arena, where it may be already. */
+static tsr_status write_image(check_execution *execution, const check_build *build, const check_contents *contents,
+                              int32_t pattern)
+{
+  if (execution->is_written && pattern == execution->pattern) {
+    return TSR_OK;
+  }
+  fill_image(execution, build, contents, pattern);
+  execution->pattern = pattern;
+  execution->is_written = 1;
+  return tsr_buffer_write(execution->device->arena, 0, execution->size, execution->image);
 }
 
 tsr_status check_execution_init(check_execution *execution, const check_build *build, const check_contents *contents,
@@ -168,8 +189,7 @@ tsr_status check_execution_init(check_execution *execution, const check_build *b
     }
   }
   if (!status) { /* a device may lay constants out anew while it compiles */
-    fill_image(execution, build, contents, 0);
-    status = tsr_buffer_write(device->arena, 0, execution->size, execution->image);
+    status = write_image(execution, build, contents, 0);
   }
   if (!status) {
     options.bindings = bindings;
@@ -188,7 +208,6 @@ tsr_status check_execution_start(check_execution *execution, const check_build *
   const tsr_program_desc *program = tsr_program_describe(build->program);
   tsr_status status = TSR_OK;
 
-  fill_image(execution, build, contents, pattern);
   for (int32_t i = 1; i < program->n_storages && !status; i++) {
     const tsr_storage_desc *storage = tsr_storage_at(program, i);
     if (contents->bytes[i] && !is_result_only(storage->kind) && execution->offset[i] < 0) {
@@ -196,7 +215,7 @@ tsr_status check_execution_start(check_execution *execution, const check_build *
                                     storage->size);
     }
   }
-  return status ? status : tsr_buffer_write(execution->device->arena, 0, execution->size, execution->image);
+  return status ? status : write_image(execution, build, contents, pattern);
 }
 
 tsr_status check_execution_run(check_execution *execution, const check_build *build, const check_contents *contents,
@@ -212,16 +231,23 @@ tsr_status check_execution_run(check_execution *execution, const check_build *bu
     }
     if (execution->offset[i] >= 0) {
       memcpy(execution->image + execution->offset[i], contents->bytes[i], (size_t)storage->size);
+      execution->has_operands = 0;
       status = tsr_buffer_write(execution->device->arena, execution->offset[i], storage->size, contents->bytes[i]);
     } else {
       status = tsr_executable_write(execution->executable, check_storage_tensor(program, i), contents->bytes[i],
                                     storage->size);
     }
   }
+  execution->is_written = 0;
   if (!status) {
     status = tsr_executable_run(execution->executable);
   }
   return status ? status : tsr_buffer_read(execution->device->arena, 0, execution->size, execution->found);
+}
+
+const void *check_execution_found(const check_execution *execution, int32_t storage)
+{
+  return execution->offset[storage] >= 0 ? execution->found + execution->offset[storage] : NULL;
 }
 
 tsr_status check_execution_result(check_execution *execution, const check_build *build, int32_t storage, void *bytes)

@@ -25,6 +25,9 @@ typedef struct check_execution {
   int64_t size;         /* bytes of the arena in use */
   unsigned char *image; /* what was written to the arena */
   unsigned char *found; /* what it holds after the last run */
+  int32_t pattern;      /* of the image */
+  int32_t has_operands; /* 1: the image holds those of run 0 */
+  int32_t is_written;   /* 1: the arena holds the image; a run may change it */
 } check_execution;
 
 /* Writes the operands of run 0 and compiles. */
@@ -40,7 +43,10 @@ tsr_status check_execution_start(check_execution *execution, const check_build *
 tsr_status check_execution_run(check_execution *execution, const check_build *build, const check_contents *contents,
                                int32_t fresh) TSR_MUST_CHECK;
 
-/* The bytes of a storage after a run. */
+/* The bytes of a storage after a run, within `found`; NULL if the runtime placed it. */
+const void *check_execution_found(const check_execution *execution, int32_t storage);
+
+/* The bytes of a storage after a run, wherever it lies. */
 tsr_status check_execution_result(check_execution *execution, const check_build *build, int32_t storage,
                                   void *bytes) TSR_MUST_CHECK;
 
