@@ -182,8 +182,10 @@ static inline float ref_widened(const ref_tensor *t, int64_t at)
   }
 }
 
-/* n elements `stride` apart, as double. */
-static inline void ref_widen_row(const ref_tensor *t, int64_t at, int64_t stride, int64_t n, double *row)
+/* n elements `stride` apart, as double. UndefinedBehaviorSanitizer leaves it out, as it does multiply_column in
+ * ops_matmul.c, for the same reason; AddressSanitizer watches what is read and written. */
+__attribute__((no_sanitize("undefined"))) static inline void ref_widen_row(const ref_tensor *t, int64_t at,
+                                                                           int64_t stride, int64_t n, double *row)
 {
   switch (t->dtype) {
   case TSR_F16:
