@@ -17,7 +17,7 @@ enum { B = 3, S = 7, L = 5, H = 3, D = 24, N_LAYERS = 2, V = 37 };
 
 static const int32_t lengths[B] = {7, 1, 4};
 static const int32_t everything = TSR_INSPECT_HIDDEN | TSR_INSPECT_SELF_ATTENTION | TSR_INSPECT_CROSS_ATTENTION |
-                                  TSR_INSPECT_LAYERS | TSR_INSPECT_NORMS | TSR_INSPECT_SUMS;
+                                  TSR_INSPECT_LAYERS | TSR_INSPECT_NORMS | TSR_INSPECT_SUMS | TSR_INSPECT_INPUTS;
 
 /* Ids that are valid, beyond the lengths too. */
 static const int32_t *ids(int32_t n)
@@ -99,6 +99,17 @@ static void check_device(const fixture *f, const char *device, const random_mode
   values(&seen, "decoder.layers.1.cross_attention_sum", of_target);
   assert_close(values(&seen, "decoder.hidden.2", of_target),
                values(&seen, model->nn ? "decoder.norm" : "decoder.layers.1", of_target), B * L * D);
+
+  /* Matrices are multiplied with what goes into their sublayers. */
+  assert_close(
+      values(&seen, "encoder.layers.1.self_attention.qkv.weight.input", of_source),
+      values(&seen, model->norm_first ? "encoder.layers.1.self_attention_norm" : "encoder.layers.0", of_source),
+      B * S * D);
+  assert_close(
+      values(&seen, "decoder.layers.1.feed_forward.in.weight.input", of_target),
+      values(&seen, model->norm_first ? "decoder.layers.1.feed_forward_norm" : "decoder.layers.1.cross_attention_norm",
+             of_target),
+      B * L * D);
 
   /* The last hidden state is the encoder's output, and what is beyond a length is 0. */
   float *output = malloc(B * S * D * sizeof *output);
@@ -198,8 +209,9 @@ static void test_bad_arguments(void **state)
   assert_int_equal(tsr_transformer_inspect(NULL, 1, B, S, ids(B * S), lengths, 0, NULL, &seen), TSR_ERR_ARGUMENT);
   assert_int_equal(tsr_transformer_inspect(s.transformer, 0, B, S, ids(B * S), lengths, 0, NULL, &seen),
                    TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_transformer_inspect(s.transformer, 64, B, S, ids(B * S), lengths, 0, NULL, &seen),
-                   TSR_ERR_ARGUMENT);
+  assert_int_equal(
+      tsr_transformer_inspect(s.transformer, 2 * TSR_INSPECT_INPUTS, B, S, ids(B * S), lengths, 0, NULL, &seen),
+      TSR_ERR_ARGUMENT);
   assert_int_equal(tsr_transformer_inspect(s.transformer, 1, B, 100, ids(B * S), lengths, 0, NULL, &seen),
                    TSR_ERR_ARGUMENT); /* more than there are positions */
   assert_int_equal(seen.n, 0);
