@@ -290,7 +290,8 @@ const tsr_command tsr_command_convert = {
     .intro = "Writes model.safetensors with the weights in another precision, and copies the folder's other files, but "
              "for weights in other forms and for folders in it. The result is a model as the one that is read: it "
              "takes less room on the disk, is loaded without being rounded again, and gives the results that the "
-             "original gives with --precision P. Without --precision, commands keep the matrices as they are stored."
+             "original gives with --precision P, unless it was calibrated. Without --precision, commands keep the "
+             "matrices as they are stored."
              "\n\n"
              "With f16 and bf16, other programs read the result, too. In int8 and int4 a matrix NAME has a tensor "
              "NAME.scales beside it; docs/precision.md says how they are laid out.",
