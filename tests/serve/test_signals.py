@@ -3,7 +3,8 @@
 """Signals under load. Usage: test_signals.py PROGRAM MODELS TIMES [TEST]
 
 SIGTERM, TIMES times at drawn moments: what the server has read of a request is answered whole, everything else refused.
-SIGHUP: no request is lost, though models are opened anew. TESSERA_SEED draws other moments."""
+SIGHUP: no request is lost, though models are opened anew. TESSERA_SEED draws other moments. SLOW_RECEIVE:
+tests/faults/slow_receive.c, built; without it the test that needs it is skipped."""
 import contextlib
 import json
 import os
@@ -182,7 +183,9 @@ class Terminated(unittest.TestCase):
         """Their headers have arrived and wait to be read when the server is told to end: they are answered."""
         data = request("/translate", {"q": SENTENCE, "source": "en", "target": "fr"})
         for _ in range(3):
-            with Server() as server, contextlib.ExitStack() as stack:
+            # One after the other sends its end: the last ones take longer than a request may otherwise.
+            slow = ["--request-seconds", "600", "--timeout", "600"]
+            with Server("--beam", "1", *slow) as server, contextlib.ExitStack() as stack:
                 clients = [stack.enter_context(Client(server)) for _ in range(300)]
                 self.assertIn(clients[-1].ask(data).status, (200, 503)) # so all of them are accepted
                 server.process.send_signal(signal.SIGSTOP)
@@ -196,6 +199,23 @@ class Terminated(unittest.TestCase):
                     self.assertEqual((got.is_whole, got.closes), (True, True), got.data)
                     self.assertIn(got.status, (200, 503))
                 self.assertEqual(server.process.wait(timeout=120), 0)
+
+    @unittest.skipUnless("SLOW_RECEIVE" in os.environ, "needs SLOW_RECEIVE")
+    def test_requests_of_a_thread_that_waits(self):
+        """A request was read, and the thread that read it waits for a processor, for longer than a connection may be
+        idle when the server ends."""
+        data = request("/translate", {"q": SENTENCE, "source": "en", "target": "fr"})
+        slow = {"LD_PRELOAD": os.environ["SLOW_RECEIVE"], "SLOW_RECEIVE_MS": "300"}
+        with Server("--beam", "1", environment=slow) as server, contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(Client(server)) for _ in range(4)]
+            self.assertEqual(clients[-1].ask(data).status, 200) # so all of them are accepted
+            for one in clients:
+                one.socket.sendall(data[:-10])
+            server.process.send_signal(signal.SIGTERM)
+            for one in clients:
+                got = one.ask(data[-10:])
+                self.assertEqual((got.is_whole, got.closes), (True, True), got.data)
+            self.assertEqual(server.process.wait(timeout=120), 0)
 
     def test_connections_that_the_system_has(self):
         """The server has accepted none of them when it is told to end: those with a request are answered, and the idle

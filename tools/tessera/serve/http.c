@@ -12,6 +12,41 @@
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/serve/clock.h"
 
+enum {
+  LOOK = 10,      /* ms between two looks for idle connections when the server ends */
+  MOST_IDLE = 10, /* looks that find a connection idle: then it ends, too */
+};
+
+/* 1 if the system has received what the server has not read yet. */
+static int has_unread(const connection *c)
+{
+  char first;
+  return recv(c->socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Ends the connections that wait for a request. Called by the thread that runs the daemon and when it has just run: so
+ * a connection whose bytes were read has begun its request, however long the thread waited for a processor. What the
+ * system has received is still read, and answered; then the connection ends. A request that is under way is left alone,
+ * even one of which nothing is read yet: that its connection is shut would look as if its client had left, and its body
+ * may come behind its headers. */
+static void end_idle(http_server *server)
+{
+  double now = clock_seconds();
+  if (now < server->next_look) {
+    return;
+  }
+  server->next_look = now + LOOK * 1e-3;
+  pthread_mutex_lock(&server->lock);
+  for (connection *c = server->connections; c; c = c->after) {
+    if (c->is_reading || c->is_busy || has_unread(c)) {
+      c->n_idle = 0;
+    } else if (c->n_idle < MOST_IDLE && ++c->n_idle == MOST_IDLE) {
+      shutdown(c->socket, SHUT_RD);
+    }
+  }
+  pthread_mutex_unlock(&server->lock);
+}
+
 /* A thread of libmicrohttpd's own waits once more where as many events came as it takes at once (128 in 0.9.75), and
  * leaves these alone meanwhile: so many clients that wait for their answers would hang until a connection's time is up.
  * This one waits itself, and the library only takes what there is. */
@@ -27,7 +62,8 @@ static void *run_daemon(void *user)
   while (!atomic_load(&server->is_ending)) {
     MHD_UNSIGNED_LONG_LONG left = LONGEST;
     int has_timeout = MHD_get_timeout(server->daemon, &left) == MHD_YES;
-    poll(events, 2, has_timeout && left < LONGEST ? (int)left : LONGEST);
+    int longest = atomic_load(&server->has_no_listener) ? LOOK : LONGEST;
+    poll(events, 2, has_timeout && left < (unsigned)longest ? (int)left : longest);
     if (atomic_load(&server->n_suspended) >= MANY) {
       nanosleep(&pause, NULL);
     }
@@ -36,6 +72,9 @@ static void *run_daemon(void *user)
     eventfd_read(server->wake, &n);
     atomic_store(&server->is_woken, 0);
     MHD_run(server->daemon);
+    if (atomic_load(&server->has_no_listener)) {
+      end_idle(server);
+    }
   }
   return NULL;
 }
@@ -112,24 +151,20 @@ const char *http_listens(const http_server *server, int *is_local)
   return server->listens;
 }
 
-enum { MOST_IDLE = 10 }; /* looks, 10 ms apart, that find a connection idle: then it ends with the server */
-
-/* 1 if the system has received what the server has not read yet. */
-static int has_unread(const connection *c)
-{
-  char first;
-  return recv(c->socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
 /* Waits until the connections that the system has made are accepted: it resets those that still wait when the listener
- * closes. Beyond the most connections none is accepted, so the wait has an end. */
+ * closes. The wait ends when as many were accepted as the system keeps, or none for a second: beyond the most
+ * connections none is. */
 static void accept_waiting(http_server *server)
 {
   const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_LISTEN_FD);
   struct pollfd waiting = {.fd = info ? (int)info->listen_fd : -1, .events = POLLIN};
   const struct timespec pause = {.tv_nsec = 1000000};
-  for (int i = 0; i < 1000 && poll(&waiting, 1, 0) > 0; ++i) {
+  long long first = atomic_load(&server->n_accepted), last = first;
+  for (int i = 0; i < 1000 && last - first < HTTP_BACKLOG && poll(&waiting, 1, 0) > 0; ++i) {
     nanosleep(&pause, NULL);
+    long long now = atomic_load(&server->n_accepted);
+    i = now == last ? i : 0;
+    last = now;
   }
 }
 
@@ -141,21 +176,10 @@ int http_drain(http_server *server, int (*gives_up)(void *user), void *user)
   if (listener >= 0) {
     close(listener);
   }
+  atomic_store(&server->has_no_listener, 1);
+  http_wake(server);
   const struct timespec pause = {.tv_nsec = 10000000};
   while (atomic_load(&server->n_connections) > 0) {
-    pthread_mutex_lock(&server->lock);
-    for (connection *c = server->connections; c; c = c->after) {
-      /* What the system has received is still read, and answered; then the connection ends. A request that is under way
-       * is left alone, even one of which nothing is read yet: that its connection is shut would look as if its client
-       * had left, and its body may come behind its headers. A request that was read and is not yet taken apart looks
-       * idle, for as long as the thread that reads it waits for a processor. */
-      if (c->is_reading || c->is_busy || has_unread(c)) {
-        c->n_idle = 0;
-      } else if (c->n_idle < MOST_IDLE && ++c->n_idle == MOST_IDLE) {
-        shutdown(c->socket, SHUT_RD);
-      }
-    }
-    pthread_mutex_unlock(&server->lock);
     if (gives_up(user)) {
       return 0;
     }

@@ -15,6 +15,7 @@ void http_on_connection(void *user, struct MHD_Connection *mhd, void **context,
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     *context = c;
     atomic_fetch_add(&server->n_connections, 1);
+    atomic_fetch_add(&server->n_accepted, 1);
     if (!c) {
       return; /* it is served, and never found too slow */
     }

@@ -62,7 +62,7 @@ int http_open_listener(http_server *server, int *listener)
   int one = 1, code = TSR_EXIT_OK;
   int s = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (s < 0 || setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
-      bind(s, found->ai_addr, found->ai_addrlen) || listen(s, 4096) ||
+      bind(s, found->ai_addr, found->ai_addrlen) || listen(s, HTTP_BACKLOG) ||
       getsockname(s, (struct sockaddr *)(void *)&bound, &size)) {
     tsr_cli_error("cannot listen on %s: %s", at, strerror(errno));
     code = TSR_EXIT_INPUT;

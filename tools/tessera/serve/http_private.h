@@ -16,6 +16,8 @@
 #include "tools/tessera/serve/http.h"
 #include "tools/tessera/serve/watch.h"
 
+enum { HTTP_BACKLOG = 4096 }; /* connections that the system keeps until they are accepted */
+
 /* How the answer stands. */
 enum { OPEN, ANSWERED, QUEUED };
 
@@ -81,10 +83,13 @@ struct http_server {
   pthread_mutex_t lock; /* of the list of connections */
   connection *connections;
   atomic_llong n_connections;
+  atomic_llong n_accepted; /* connections from the start on */
   atomic_llong n_active;
   atomic_llong n_suspended; /* requests that wait for their answers */
   atomic_llong stream_bytes;
   atomic_int is_draining;
+  atomic_int has_no_listener; /* 1: it is closed, and connections without a request end */
+  double next_look;           /* for those; of the thread that runs the daemon */
   pthread_t reaper;
   pthread_cond_t stops;
   int is_stopping;
