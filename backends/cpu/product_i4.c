@@ -69,16 +69,15 @@ typedef struct quantising {
 /* q in chunks, zeros beyond its end: to [chunks][VECTORS][CPU_LANES]. */
 static void lay_out_row(const int8_t *q, int64_t chunks, int32_t *to)
 {
+  const cpu_i32v ones = cpu_splat_i32(0x01010101);
   for (int64_t chunk = 0; chunk < chunks; chunk++, to += VECTORS * CPU_LANES) {
     for (int64_t lane = 0; lane < CPU_LANES; lane++, q += 8) {
-      int32_t sum = 0;
-      for (int i = 0; i < 8; i++) {
-        sum += q[i];
-      }
       memcpy(&to[LOWER * CPU_LANES + lane], q, 4);
       memcpy(&to[UPPER * CPU_LANES + lane], q + 4, 4);
-      to[START * CPU_LANES + lane] = -8 * sum;
     }
+    cpu_i32v sum = cpu_dot_bytes(cpu_splat_i32(0), cpu_load_i32(to + LOWER * CPU_LANES), ones);
+    sum = cpu_dot_bytes(sum, cpu_load_i32(to + UPPER * CPU_LANES), ones);
+    cpu_store_i32(to + START * CPU_LANES, sum * -8);
   }
 }
 
