@@ -47,7 +47,7 @@ uint32_t tsr_largest_magnitude(tsr_dtype dtype, const void *elements, int64_t n)
 /* What is not finite of a parameter. */
 typedef struct census {
   int64_t n_nan, n_infinite; /* in the checkpoint */
-  int64_t n_large;           /* finite there, and infinite as they are kept */
+  int64_t n_large;           /* finite there, and infinite or cut off as they are kept */
   const tsr_piece *piece;    /* of the first NaN, else the first of the others */
   int64_t element;           /* likewise, in its tensor */
 } census;
@@ -57,7 +57,10 @@ static void count(census *c, const tsr_piece *piece, int64_t first, const float 
   for (int64_t i = 0; i < n; i++) {
     int nan = isnan(values[i]);
     int infinite = isinf(values[i]) != 0;
-    int large = !nan && !infinite && dtype == TSR_F16 && isinf(tsr_f16_to_f32(tsr_f32_to_f16(values[i])));
+    int large = dtype == TSR_I4    ? fabsf(values[i]) > TSR_I4_LARGEST
+                : dtype == TSR_F16 ? isinf(tsr_f16_to_f32(tsr_f32_to_f16(values[i]))) != 0
+                                   : 0;
+    large = large && !infinite;
     if ((nan && c->n_nan == 0) || ((infinite || large) && !c->piece)) {
       c->piece = piece;
       c->element = piece->first + first + i;
@@ -95,7 +98,10 @@ static tsr_status take_census(const tsr_parameter *parameter, tsr_dtype dtype, c
 tsr_status tsr_parameter_check(const tsr_parameter *parameter, tsr_dtype dtype, uint32_t largest)
 {
   census c = {0};
-  if (largest < (uint32_t)TSR_INFINITE) {
+  const float limit = dtype == TSR_I4 ? TSR_I4_LARGEST : INFINITY;
+  float magnitude;
+  memcpy(&magnitude, &largest, sizeof magnitude);
+  if (magnitude < limit || (dtype == TSR_I4 && magnitude == limit)) {
     return TSR_OK;
   }
   TSR_TRY(take_census(parameter, dtype, &c));
@@ -110,9 +116,10 @@ tsr_status tsr_parameter_check(const tsr_parameter *parameter, tsr_dtype dtype, 
   }
   if (c.n_large > 0) {
     tsr_log(TSR_LOG_WARNING,
-            "%s: tensor '%s': element %lld%s is beyond the range of f16, the first of %lld in the parameter %s, and "
-            "becomes an infinity: load the model as bf16 or f32",
-            tensor->path, tensor->name, (long long)c.element, as_stored, (long long)c.n_large, parameter->name);
+            "%s: tensor '%s': element %lld%s is beyond the range of %s, the first of %lld in the parameter %s, and "
+            "%s: load the model as bf16 or f32",
+            tensor->path, tensor->name, (long long)c.element, as_stored, dtype == TSR_I4 ? "int4" : "f16",
+            (long long)c.n_large, parameter->name, dtype == TSR_I4 ? "is cut off" : "becomes an infinity");
   }
   if (c.n_infinite > 0 && parameter->matrix) {
     tsr_log(TSR_LOG_WARNING, "%s: tensor '%s': element %lld%s is an infinity, the first of %lld in the parameter %s",

@@ -174,9 +174,13 @@ tsr_status tsr_parameter_read(const tsr_parameter *parameter, int64_t first, int
 enum { TSR_INFINITE = 0x7f800000 };
 uint32_t tsr_largest_magnitude(tsr_dtype dtype, const void *elements, int64_t n);
 
-/* What to do with a parameter whose largest magnitude, as it was converted to `dtype`, is `largest`. NaN is an error,
- * TSR_ERR_FORMAT, naming file, tensor and element. Of infinities in a matrix, and of numbers that `dtype` is too small
- * for, the log is told; a bias may hold -inf, for a token that never comes. Errors also: those of reading. */
+/* The largest magnitude in four bits: the lowest number at the largest scale. */
+#define TSR_I4_LARGEST (8.0f * 65504.0f)
+
+/* What to do with a parameter whose largest magnitude, as it was converted to `dtype`, is `largest`; of whole numbers,
+ * before that. NaN is an error, TSR_ERR_FORMAT, naming file, tensor and element. Of infinities in a matrix, and of
+ * numbers that `dtype` is too small for, the log is told; a bias may hold -inf, for a token that never comes. Errors
+ * also: those of reading. */
 tsr_status tsr_parameter_check(const tsr_parameter *parameter, tsr_dtype dtype, uint32_t largest) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------

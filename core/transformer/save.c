@@ -2,6 +2,7 @@
  *
  * A model as its family's original would write it.
  */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,17 +49,20 @@ static tsr_status read_own(void *context, int32_t parameter, int64_t first, int6
   return tsr_parameter_read(&model->parameters.items[parameter], first, count, TSR_F32, elements);
 }
 
-/* A weight that turns into an infinity would ruin the model unnoticed; one that is not finite has no whole number. */
+/* A weight that turns into an infinity, or is cut off, would ruin the model unnoticed; one that is not finite has no
+ * whole number. */
 static tsr_status check_range(tsr_dtype kept, const tsr_parameter *parameter, int64_t first, int64_t count,
                               const float *values)
 {
   const int is_whole = kept == TSR_I8 || kept == TSR_I4;
+  const float most = kept == TSR_I4 ? TSR_I4_LARGEST : FLT_MAX;
   /* From here on a number rounds to infinity. */
   const float limit = kept == TSR_F16 ? 65520.0f : 0x1.FFp127f;
   for (int64_t i = 0; i < count && kept != TSR_F32; i++) {
-    if (is_whole ? !isfinite(values[i]) : isfinite(values[i]) && fabsf(values[i]) >= limit) {
+    if (is_whole ? !(fabsf(values[i]) <= most) : isfinite(values[i]) && fabsf(values[i]) >= limit) {
       return tsr_fail(TSR_ERR_ARGUMENT, "parameter %s: element %lld is %g, beyond what %s holds: save the model as f32",
-                      parameter->name, (long long)first + i, (double)values[i], tsr_dtype_name(kept));
+                      parameter->name, (long long)first + i, (double)values[i],
+                      kept == TSR_I4 ? "int4" : tsr_dtype_name(kept));
     }
   }
   return TSR_OK;

@@ -56,7 +56,7 @@ static tsr_status upload_quantised(tsr_transformer *t, int32_t index, tsr_dtype 
     TSR_TRY(tsr_buffer_write(t->parameters[index], first * row_size, n * row_size, staging->bytes));
     TSR_TRY(tsr_buffer_write(t->scales[index], first * size, n * size, staging->scales));
   }
-  return tsr_parameter_check(parameter, TSR_I8, largest);
+  return tsr_parameter_check(parameter, kept, largest);
 }
 
 static tsr_status upload_converted(tsr_transformer *t, int32_t index, tsr_dtype dtype, char *elements)

@@ -411,11 +411,12 @@ static void test_damaged(void **state)
   }
 }
 
-static tsr_status not_finite(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
+/* Ones, but for one number: *context. */
+static tsr_status ones_but_one(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
 {
-  (void)context;
+  const float *other = context;
   for (int64_t i = 0; i < count; i++) {
-    elements[i] = parameter == 0 && first + i == 70 ? INFINITY : 1.0f;
+    elements[i] = parameter == 0 && first + i == 70 ? *other : 1.0f;
   }
   return TSR_OK;
 }
@@ -428,10 +429,18 @@ static void test_refused(void **state)
   tsr_model *model;
   random_model_write(f->folder, &some);
   check(tsr_model_open(f->folder, &model));
+  float infinite = INFINITY, largest = -524032.0f, larger = -524064.0f; /* of four bits: -8 times the largest f16 */
   for (int32_t i = 0; i < N_WHOLE; i++) {
     const tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = whole[i]};
-    assert_int_equal(tsr_model_save(model, folder, &options, not_finite, NULL), TSR_ERR_ARGUMENT);
+    assert_int_equal(tsr_model_save(model, folder, &options, ones_but_one, &infinite), TSR_ERR_ARGUMENT);
     assert_message_has("element 70 is inf");
+    check(tsr_model_save(model, folder, &options, ones_but_one, &largest));
+    const int is_four = whole[i] == TSR_I4;
+    assert_int_equal(tsr_model_save(model, folder, &options, ones_but_one, &larger),
+                     is_four ? TSR_ERR_ARGUMENT : TSR_OK);
+    if (is_four) {
+      assert_message_has("element 70 is -524064, beyond what int4 holds");
+    }
   }
   assert_int_equal(tsr_model_save_weights(model, folder, TSR_I32, NULL), TSR_ERR_ARGUMENT);
   assert_int_equal(tsr_model_save_weights(model, "", TSR_I8, NULL), TSR_ERR_ARGUMENT);

@@ -115,7 +115,7 @@ static void test_large_weight(void **state)
 
 static void test_weights(void **state)
 {
-  static const tsr_dtype types[] = {0, TSR_F32, TSR_F16, TSR_BF16, TSR_I8};
+  static const tsr_dtype types[] = {0, TSR_F32, TSR_F16, TSR_BF16, TSR_I8, TSR_I4};
   static const tsr_dtype stored[] = {TSR_F32, TSR_F16, TSR_BF16};
   const fixture *f = *state;
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -146,6 +146,12 @@ static void test_infinities(void **state)
   check(load(f, "encoder.layers.0.feed_forward.in.weight", 4, 1e6f, TSR_F32, TSR_F16));
   assert_int_equal(n_warnings, 1);
   assert_non_null(strstr(warning, "element 4 is beyond the range of f16"));
+  check(load(f, "encoder.layers.0.feed_forward.in.weight", 4, -524032.0f, TSR_F32, TSR_I4));
+  assert_int_equal(n_warnings, 0);
+  check(load(f, "encoder.layers.0.feed_forward.in.weight", 4, -524064.0f, TSR_F32, TSR_I4));
+  assert_int_equal(n_warnings, 1);
+  assert_non_null(strstr(warning, "element 4 is beyond the range of int4, the first of 1 in the parameter "
+                                  "encoder.layers.0.feed_forward.in.weight, and is cut off"));
   check(load(f, "encoder.layers.0.feed_forward.in.weight", 4, 65504.0f, TSR_F32, TSR_F16));
   check(load(f, "encoder.layers.0.feed_forward.in.weight", 4, 1e6f, TSR_F32, TSR_BF16));
   check(load(f, "encoder.layers.0.feed_forward.in.weight", 4, 1e6f, TSR_F32, TSR_I8));
