@@ -397,18 +397,20 @@ tsr_status tsr_checkpoint_copy(const tsr_checkpoint_tensor *tensor, uint64_t at,
 static tsr_status widen_packed(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, size_t element,
                                tsr_dtype dtype, void *out)
 {
-  enum { PORTION = 1 << 18 }; /* bytes that are converted at a time */
+  enum { PORTION = 1 << 18, SMALL = 1024 }; /* bytes that are converted at a time; that need no allocation */
+  char few[SMALL];
   if (tensor->bytes) {
     return tsr_convert(tensor->dtype, (const char *)tensor->bytes + (size_t)first * element, dtype, out, count);
   }
   if (tensor->dtype == dtype) {
     return tsr_checkpoint_copy(tensor, (uint64_t)first * element, (size_t)count * element, out);
   }
-  char *portion = malloc(PORTION);
-  tsr_status status = portion ? TSR_OK : tsr_fail_memory(PORTION);
+  const size_t all = (size_t)count * element, room = all < PORTION ? all : PORTION;
+  char *portion = room <= sizeof few ? few : malloc(room);
+  tsr_status status = portion ? TSR_OK : tsr_fail_memory(room);
   char *to = out;
   for (int64_t done = 0; done < count && status == TSR_OK;) {
-    int64_t n = PORTION / (int64_t)element;
+    int64_t n = (int64_t)(room / element);
     n = n < count - done ? n : count - done;
     status = tsr_checkpoint_copy(tensor, (uint64_t)(first + done) * element, (size_t)n * element, portion);
     if (status == TSR_OK) {
@@ -417,7 +419,9 @@ static tsr_status widen_packed(const tsr_checkpoint_tensor *tensor, int64_t firs
     to += (size_t)n * tsr_dtype_size(dtype);
     done += n;
   }
-  free(portion);
+  if (portion != few) {
+    free(portion);
+  }
   return status;
 }
 
