@@ -98,10 +98,10 @@ static tsr_status take_census(const tsr_parameter *parameter, tsr_dtype dtype, c
 tsr_status tsr_parameter_check(const tsr_parameter *parameter, tsr_dtype dtype, uint32_t largest)
 {
   census c = {0};
-  const float limit = dtype == TSR_I4 ? TSR_I4_LARGEST : INFINITY;
+  const float limit = dtype == TSR_I4 ? nextafterf(TSR_I4_LARGEST, INFINITY) : INFINITY;
   float magnitude;
   memcpy(&magnitude, &largest, sizeof magnitude);
-  if (magnitude < limit || (dtype == TSR_I4 && magnitude == limit)) {
+  if (magnitude < limit) {
     return TSR_OK;
   }
   TSR_TRY(take_census(parameter, dtype, &c));

@@ -2,6 +2,7 @@
 #include "tests/fuzz/weights.h"
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/configs.h"
 
 /* Tensors lie side by side in a file that is mapped: AddressSanitizer does not see who reads the next one. */
 static void require_whole(const tsr_parameter *p, const tsr_piece *piece)
@@ -63,34 +64,13 @@ static tsr_status read_small(void *context, int32_t parameter, int64_t first, in
 void write_small_model(const char *folder, tsr_dtype storage)
 {
   /* The second product of a feed-forward block has a whole group of four bits in each row, and a part of one. */
-  const tsr_transformer_config config = {
-      TSR_SIZED(tsr_transformer_config),
-      .family = "nn_transformer",
-      .d_model = 4,
-      .encoder_layers = 1,
-      .decoder_layers = 1,
-      .encoder_heads = 1,
-      .decoder_heads = 1,
-      .encoder_d_ff = 36,
-      .decoder_d_ff = 36,
-      .source_vocabulary = 5,
-      .target_vocabulary = 6,
-      .max_positions = 8,
-      .norm = TSR_NORM_LAYER,
-      .norm_position = TSR_NORM_PRE,
-      .final_norm = 1,
-      .activation = TSR_ACTIVATION_RELU,
-      .position = TSR_POSITION_SINUSOID_INTERLEAVED,
-      .logits_bias = 1,
-      .embedding_scale = 2.0f,
-      .logits_scale = 1.0f,
-      .epsilon = 1e-5f,
-      .pad_id = 0,
-      .bos_id = 1,
-      .eos_id = 2,
-      .unk_id = 3,
-      .decoder_start_id = 1,
-  };
+  tsr_transformer_config config = nn_config();
+  config.d_model = 4;
+  config.embedding_scale = 2.0f; /* its root */
+  config.encoder_layers = config.encoder_heads = config.decoder_heads = 1;
+  config.encoder_d_ff = config.decoder_d_ff = 36;
+  config.source_vocabulary = 5;
+  config.target_vocabulary = 6;
   const tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = storage};
   tsr_model *model = NULL;
   REQUIRE(tsr_model_create(&config, &model) == TSR_OK);

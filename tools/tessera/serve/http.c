@@ -160,10 +160,10 @@ static void accept_waiting(http_server *server)
   struct pollfd waiting = {.fd = info ? (int)info->listen_fd : -1, .events = POLLIN};
   const struct timespec pause = {.tv_nsec = 1000000};
   long long first = atomic_load(&server->n_accepted), last = first;
-  for (int i = 0; i < 1000 && last - first < HTTP_BACKLOG && poll(&waiting, 1, 0) > 0; ++i) {
+  for (int quiet = 0; quiet < 1000 && last - first < HTTP_BACKLOG && poll(&waiting, 1, 0) > 0;) {
     nanosleep(&pause, NULL);
     long long now = atomic_load(&server->n_accepted);
-    i = now == last ? i : 0;
+    quiet = now == last ? quiet + 1 : 0;
     last = now;
   }
 }
