@@ -112,6 +112,16 @@ stdout_has '1000000 sentences in 100 shards, batches of 2, on a device'
 stdout_has 'the encoder takes'
 stdout_has ', beam '
 stdout_has 'machines  processes'
+# The last cache holds what a process needs, alone, and not its share of 64.
+memory=0.1 write
+run 0 plan "$model" --device-json "$work/device.json" --sentences 64 --shards 1 --batch 64 --devices-per-machine 64 \
+  --ranks-per-machine 1 --json
+alone=$(json machines.0.seconds "$out")
+run 0 plan "$model" --device-json "$work/device.json" --sentences 4096 --shards 64 --batch 64 --devices-per-machine 64 \
+  --json
+check 'json: processes side by side are as fast as one' \
+  awk "BEGIN { exit !($(json machines.0.seconds "$out") > 2 * $alone) }"
+write
 
 # A training on one rank takes what its program takes; on two machines, also what the gradients take.
 run 0 plan "$model" --device-json "$work/device.json" --kind train --json

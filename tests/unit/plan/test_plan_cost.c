@@ -24,7 +24,7 @@ static const plan_places places = {storages, N_STORAGES, N_STORAGES, 1000};
 static const plan_figures figures = {
     .memory_bandwidth = 1e9,
     .l2_bandwidth = 1e10,
-    .l2_bytes = 1e6,
+    .l2_bytes = 2e5,
     .rate = {1e9, 1e12, 1e12, 1e13, 1e12, 1e13},
     .stage_seconds = 1e-5,
     .dispatch_seconds = 1e-6,
@@ -45,7 +45,7 @@ static double cost(const plan_figures *f, const tsr_plan_kernel *kernels, int32_
 static void test_bound_by_memory(void **state)
 {
   (void)state;
-  const tsr_kernel_access read = {.tensor = 1, .bytes = 1e7}; /* ten times the cache */
+  const tsr_kernel_access read = {.tensor = 1, .bytes = 1e7}; /* fifty times the cache */
   const tsr_plan_kernel kernel = {
       .waits = 1, .rate = TSR_RATE_F32, .n_accesses = 1, .accesses = &read, .operations = 1e6};
   plan_cost found;
@@ -58,10 +58,10 @@ static void test_bound_by_memory(void **state)
 static void test_bound_by_l2(void **state)
 {
   (void)state;
-  const tsr_kernel_access read = {.tensor = 1, .bytes = 8e5};
+  const tsr_kernel_access read = {.tensor = 1, .bytes = 1.6e5};
   const tsr_plan_kernel kernel = {.waits = 1, .rate = TSR_RATE_F32, .n_accesses = 1, .accesses = &read};
   plan_cost found;
-  CLOSE(cost(&figures, &kernel, 1, &found), 1e-4 + 1e-5 + 8e-5);
+  CLOSE(cost(&figures, &kernel, 1, &found), 1e-4 + 1e-5 + 1.6e-5);
   assert_int_equal(found.bound, PLAN_L2);
   CLOSE(found.memory, 0.0);
 
@@ -71,29 +71,50 @@ static void test_bound_by_l2(void **state)
   CLOSE(cost(&figures, &tiled, 1, &found), 1e-4 + 1e-5 + 1e-2);
   assert_int_equal(found.bound, PLAN_L2);
 
-  /* Unless something else was touched between. */
-  const tsr_kernel_access other = {.tensor = 2, .bytes = 9e5};
+  /* Unless much else was touched between. */
+  const tsr_kernel_access other = {.tensor = 2, .bytes = 1e7};
   const tsr_plan_kernel two[] = {kernel, {.waits = 1, .rate = TSR_RATE_F32, .n_accesses = 1, .accesses = &other}};
   plan_cost both[2];
   (void)cost(&figures, two, 2, both);
-  CLOSE(both[0].memory, 8e5);
-  CLOSE(both[1].memory, 9e5);
+  CLOSE(both[0].memory, 1.6e5);
+  CLOSE(both[1].memory, 1e7);
+}
+
+/* Of what is somewhat larger than the cache a part is found there. */
+static void test_part_in_cache(void **state)
+{
+  (void)state;
+  double before = 0;
+  for (double times = 1.02; times < 4; times *= 1.2) {
+    const tsr_kernel_access read = {.tensor = 1, .bytes = times * figures.l2_bytes / 4};
+    const tsr_kernel_access other = {.tensor = 2, .bytes = times * figures.l2_bytes * 3 / 4};
+    const tsr_plan_kernel two[] = {{.waits = 1, .rate = TSR_RATE_F32, .n_accesses = 1, .accesses = &read},
+                                   {.waits = 1, .rate = TSR_RATE_F32, .n_accesses = 1, .accesses = &other}};
+    plan_cost both[2];
+    (void)cost(&figures, two, 2, both);
+    const double missing = both[0].memory / read.bytes;
+    CLOSE(both[1].memory, missing * other.bytes);
+    CLOSE(1 - missing, exp(-missing * times));
+    assert_true(missing > before);
+    before = missing;
+  }
+  assert_true(before > 0.9);
 }
 
 static void test_writes(void **state)
 {
   (void)state;
-  const tsr_kernel_access write = {.tensor = 1, .is_written = 1, .bytes = 8e5};
+  const tsr_kernel_access write = {.tensor = 1, .is_written = 1, .bytes = 1.6e5};
   const tsr_plan_kernel kernel = {.waits = 1, .rate = TSR_RATE_F32, .n_accesses = 1, .accesses = &write};
   plan_places large = places;
-  large.arena = 2e6;
+  large.arena = 1e7;
   const tsr_plan_kernel *list[] = {&kernel};
   double scratch[N_STORAGES + 1];
   plan_cost found;
   (void)plan_costs(&figures, &places, list, 1, &found, scratch);
   CLOSE(found.memory, 0.0);
   (void)plan_costs(&figures, &large, list, 1, &found, scratch);
-  CLOSE(found.memory, 8e5);
+  CLOSE(found.memory, 1.6e5);
 }
 
 static void test_bound_by_operations(void **state)
@@ -212,6 +233,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_bound_by_memory),
       cmocka_unit_test(test_bound_by_l2),
+      cmocka_unit_test(test_part_in_cache),
       cmocka_unit_test(test_writes),
       cmocka_unit_test(test_bound_by_operations),
       cmocka_unit_test(test_too_few_workgroups),

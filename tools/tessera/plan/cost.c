@@ -41,6 +41,24 @@ static double passes_of(const cache *c, const tsr_plan_kernel *kernel, const tsr
   return fetches && !is_read(c, kernel, storage_of(c, access->tensor)) ? 2.0 : 1.0;
 }
 
+/* The part of what is touched in turn that a cache of random replacement does not hold, if this is `times` what it has
+ * room for: each byte that is fetched leaves the others there with the probability 1 - 1 / room, so 1 - m of them are
+ * found, exp(-m * times). */
+static double missing(double times)
+{
+  enum { HALVINGS = 40 };
+  double low = 0, high = times > 1 ? 1 : 0;
+  for (int32_t i = 0; i < HALVINGS && high > 0; i++) {
+    const double m = (low + high) / 2;
+    if (1 - m > exp(-m * times)) {
+      low = m;
+    } else {
+      high = m;
+    }
+  }
+  return high;
+}
+
 /* Touches what the kernel reads and writes. */
 static void pass(cache *c, const tsr_plan_kernel *kernel, plan_cost *cost)
 {
@@ -50,10 +68,9 @@ static void pass(cache *c, const tsr_plan_kernel *kernel, plan_cost *cost)
     const tsr_kernel_access *access = &kernel->accesses[i];
     const int32_t storage = storage_of(c, access->tensor);
     const double since = c->last[storage] < 0 ? INFINITY : c->touched - c->last[storage];
-    const int stays =
-        access->is_written ? access->bytes <= room && c->places->arena <= room : since + access->bytes <= room;
+    const double in_turn = access->is_written ? fmax(access->bytes, c->places->arena) : since + access->bytes;
     cost->l2 += access->bytes;
-    cost->memory += stays ? 0.0 : passes_of(c, kernel, access) * access->bytes;
+    cost->memory += missing(in_turn / room) * passes_of(c, kernel, access) * access->bytes;
   }
   c->touched += cost->l2;
   for (int32_t i = 0; i < kernel->n_accesses; i++) {

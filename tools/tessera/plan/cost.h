@@ -24,9 +24,10 @@
  *     program = submit + sum of stages
  *
  * Which bytes a cache holds: a storage is found there if, since it was last touched, no more bytes than the cache has
- * were touched; runs follow one another, so the weights of a small model may stay. What is written goes to memory if
- * the temporaries together are larger than the cache, or the storage alone is. A CPU fetches a line of its cache before
- * it writes there, so what such a kernel writes without having read it counts twice.
+ * were touched, itself among them; runs follow one another, so the weights of a small model may stay. Of r times as
+ * much the part m is fetched anew, where 1 - m = exp(-m r): so it is where what goes is drawn by lot. Of what is
+ * written, the larger of the storage and of all temporaries is what has to fit. A CPU fetches a line of its cache
+ * before it writes there, so what such a kernel writes without having read it counts twice.
  */
 #ifndef TESSERA_TOOLS_PLAN_COST_H
 #define TESSERA_TOOLS_PLAN_COST_H

@@ -289,24 +289,33 @@ static tsr_status time_product(const session *s, int32_t rows, int32_t columns, 
   return status;
 }
 
+/* Copies of growing size. The last cache ends where their rate falls below the middle of the fastest and of that of the
+ * largest copy, between two sizes. */
 static tsr_status measure_memory(const session *s)
 {
+  enum { LEAST = 128 << 10, DOUBLINGS = 9, SIZES_A_DOUBLING = 2, SIZES = DOUBLINGS * SIZES_A_DOUBLING + 1 };
+  const int64_t between[SIZES_A_DOUBLING] = {32, 45}; /* 32nds of the last power of two */
   plan_figures *f = &s->card->figures;
-  double rate = 0;
-  f->l2_bandwidth = f->memory_bandwidth = 0;
-  double rates[16];
-  int32_t n = 0;
+  double touched[SIZES], rates[SIZES];
+  f->l2_bandwidth = 0;
   tsr_status status = TSR_OK;
-  for (int64_t bytes = 128 << 10; bytes <= (64 << 20) && status == TSR_OK; bytes *= 2) {
-    status = measure_copy(s, bytes, &rate);
-    rates[n++] = rate;
-    f->l2_bandwidth = fmax(f->l2_bandwidth, rate);
+  for (int32_t i = 0; i < SIZES && status == TSR_OK; i++) {
+    const int64_t bytes = ((int64_t)LEAST << i / SIZES_A_DOUBLING) / 32 * between[i % SIZES_A_DOUBLING];
+    touched[i] = 2.0 * (double)bytes;
+    status = measure_copy(s, bytes, &rates[i]);
+    f->l2_bandwidth = fmax(f->l2_bandwidth, rates[i]);
   }
-  f->memory_bandwidth = f->one_by_one ? 1.5 * rate : rate; /* a CPU fetches what it is going to write */
-  f->l2_bytes = 256 << 10;
-  for (int32_t i = 0; i < n; i++) {
-    const double middle = sqrt(f->l2_bandwidth * rate);
-    f->l2_bytes = rates[i] >= middle && rates[n - 1] < middle ? (double)((int64_t)256 << 10 << i) : f->l2_bytes;
+  if (status != TSR_OK) {
+    return status;
+  }
+  const double last = rates[SIZES - 1], middle = sqrt(f->l2_bandwidth * last);
+  f->memory_bandwidth = f->one_by_one ? 1.5 * last : last; /* a CPU fetches what it is going to write */
+  f->l2_bytes = touched[0];
+  for (int32_t i = 1; i < SIZES; i++) {
+    if (rates[i - 1] >= middle && rates[i] < middle) {
+      const double part = log(rates[i - 1] / middle) / log(rates[i - 1] / rates[i]);
+      f->l2_bytes = touched[i - 1] * pow(touched[i] / touched[i - 1], part);
+    }
   }
   return TSR_OK;
 }

@@ -355,6 +355,15 @@ static int wants_many(const request *r)
   return r->many.sentences > 0 || r->many.tokens > 0;
 }
 
+/* Processes that run at once on a machine's processors share its last cache. */
+static void share_cache(session *s)
+{
+  const plan_many_options *o = &s->options->many;
+  plan_figures *f = &s->card.figures;
+  const int32_t ranks = o->ranks > 0 && o->ranks < o->devices ? o->ranks : o->devices;
+  f->l2_bytes /= f->one_by_one ? ranks : 1;
+}
+
 static int show_many(const session *s)
 {
   const request *r = s->options;
@@ -423,7 +432,12 @@ static int run(void *opaque)
                                 JSON_INDENT(2) | JSON_REAL_PRECISION(4));
     }
   } else if (code == TSR_EXIT_OK) {
-    code = wants_many(r) ? show_many(&s) : show_programs(&s);
+    if (wants_many(r)) {
+      share_cache(&s);
+      code = show_many(&s);
+    } else {
+      code = show_programs(&s);
+    }
   }
   json_decref(s.list);
   tsr_transformer_destroy(s.transformer);
