@@ -258,6 +258,36 @@ static void write_ctranslate2(const char *folder, uint32_t version)
   write_file(path_in(folder, name), file, n);
 }
 
+/* A few samples of sound: `extension` bytes more in the format, whose coding then stands there. */
+static void write_wav(const char *folder, const char *kind, uint32_t coding, uint32_t bits, uint32_t extension)
+{
+  static const char samples[48] = "\0\0\0\0\0\0\x80\x3f\x01";
+  unsigned char file[256];
+  size_t n = append(file, 0, kind, 4);
+  n = append_number(file, n, extension > 0 ? 0xFFFFFFFFu : 100, 4);
+  n = append(file, n, "WAVE", 4);
+  if (extension > 0) {
+    n = append(file, n, "ds64", 4);
+    n = append_number(file, n, 16, 4);
+    n = append(file, n, "\x80\0\0\0\0\0\0\0\x30\0\0\0\0\0\0", 16);
+  }
+  n = append(file, n, "fmt ", 4);
+  n = append_number(file, n, 16 + extension, 4);
+  n = append_number(file, n, extension > 0 ? 0xFFFEu : coding, 2);
+  n = append_number(file, n, 2, 2);
+  n = append_number(file, n, 16000, 4);
+  n = append_number(file, n, 16000 * 2 * bits / 8, 4);
+  n = append_number(file, n, 2 * bits / 8, 2);
+  n = append_number(file, n, bits, 2);
+  for (uint32_t i = 0; i < extension; i++) {
+    n = append_number(file, n, i == 8 ? coding : 0, 1);
+  }
+  n = append(file, n, "data", 4);
+  n = append_number(file, n, extension > 0 ? 0xFFFFFFFFu : sizeof samples, 4);
+  n = append(file, n, samples, sizeof samples);
+  write_file(path_in(folder, kind), file, n);
+}
+
 int main(int argc, char **argv)
 {
   if (argc != 3) {
@@ -272,6 +302,10 @@ int main(int argc, char **argv)
     write_compressed(argv[2]);
   for (uint32_t version = 1; version <= 6 && strcmp(argv[1], "ctranslate2") == 0; version++)
     write_ctranslate2(argv[2], version);
+  if (strcmp(argv[1], "wav") == 0) {
+    write_wav(argv[2], "RIFF", 1, 16, 0);
+    write_wav(argv[2], "RF64", 3, 32, 24);
+  }
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     char name[32];
     snprintf(name, sizeof name, "%zu", i);

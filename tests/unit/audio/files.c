@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/audio/files.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static tsr_status take_bytes(void *context, void *bytes, size_t size, size_t *got)
+{
+  bytes_read *from = context;
+  const size_t most = from->piece > 0 && from->piece < size ? from->piece : size;
+  *got = most < from->size ? most : from->size;
+  memcpy(bytes, from->bytes, *got);
+  from->bytes += *got;
+  from->size -= *got;
+  return TSR_OK;
+}
+
+tsr_byte_source source_of(bytes_read *bytes)
+{
+  return (tsr_byte_source){take_bytes, bytes};
+}
+
+unsigned char *read_bytes(const char *path, size_t *size)
+{
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, 0, SEEK_END), 0);
+  *size = (size_t)ftell(file);
+  rewind(file);
+  unsigned char *bytes = malloc(*size + 1);
+  assert_non_null(bytes);
+  assert_int_equal(fread(bytes, 1, *size, file), *size);
+  fclose(file);
+  return bytes;
+}
+
+float *read_samples(const char *path, int64_t *n)
+{
+  bytes_read bytes = {0};
+  unsigned char *all = read_bytes(path, &bytes.size);
+  bytes.bytes = all;
+  const tsr_byte_source source = source_of(&bytes);
+  tsr_wav *wav;
+  tsr_wav_info info;
+  assert_int_equal(tsr_wav_open(path, &source, &wav, &info), TSR_OK);
+  assert_int_equal(info.rate, 16000);
+  float *samples = calloc((size_t)info.length + 1, sizeof *samples);
+  assert_non_null(samples);
+  assert_int_equal(tsr_wav_read(wav, samples, info.length + 1, n), TSR_OK);
+  assert_int_equal(*n, info.length);
+  tsr_wav_close(wav);
+  free(all);
+  return samples;
+}
