@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * BLEU and chrF from counts of n-grams.
+ * BLEU and chrF from counts of n-grams, the word error rate from counts of errors.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +9,8 @@
 
 #include "core/base/status.h"
 #include "core/eval/ngrams.h"
+#include "core/eval/normalizer.h"
+#include "core/eval/word_errors.h"
 #include "core/eval/words.h"
 #include "tessera/eval.h"
 
@@ -20,6 +22,8 @@ struct tsr_scorer {
   int32_t least_references, most_references; /* of a sentence */
   tsr_ngram_counts bleu[TSR_BLEU_ORDER];
   tsr_ngram_counts chrf[TSR_CHRF_ORDER];
+  tsr_wer wer;                                /* its score is not set */
+  tsr_normalizer *normalizer;                 /* the caller's, for the word error rate; NULL: none */
   tsr_ngram_counts last_bleu[TSR_BLEU_ORDER]; /* of the sentence that was added last */
   tsr_ngram_counts last_chrf[TSR_CHRF_ORDER];
   /* Scratch memory for a sentence: the hypothesis, then the references. */
@@ -42,7 +46,13 @@ const char *tsr_chrf_signature(void)
 
 char *tsr_scorer_signature(const tsr_scorer *scorer, int32_t metric, char *text, size_t size)
 {
+  char wer[96];
   const char *one = metric == TSR_METRIC_CHRF ? tsr_chrf_signature() : tsr_bleu_signature();
+  if (metric == TSR_METRIC_WER) {
+    snprintf(wer, sizeof wer, "nrefs:1|norm:%s|version:tessera-" TSR_VERSION,
+             tsr_normalizer_name(scorer ? scorer->normalizer : NULL));
+    one = wer;
+  }
   int32_t n = scorer && scorer->count > 0 ? scorer->most_references : 1;
   if (n != 1 && scorer->least_references != n) {
     snprintf(text, size, "nrefs:var%s", strchr(one, '|'));
@@ -58,7 +68,7 @@ tsr_status tsr_scorer_create(int32_t metrics, tsr_scorer **scorer)
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_create: scorer must not be NULL");
   }
   *scorer = NULL;
-  if (metrics <= 0 || (metrics & ~(TSR_METRIC_BLEU | TSR_METRIC_CHRF)) != 0) {
+  if (metrics <= 0 || (metrics & ~(TSR_METRIC_BLEU | TSR_METRIC_CHRF | TSR_METRIC_WER)) != 0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_create: metrics: expected some of TSR_METRIC_*, found %d", metrics);
   }
   *scorer = calloc(1, sizeof **scorer);
@@ -115,6 +125,46 @@ static tsr_status count_characters(tsr_scorer *s, int32_t n, tsr_ngram_counts co
     }
   }
   return TSR_OK;
+}
+
+/* Of several references the one counts that has the fewest errors per word, the first of equals. */
+static tsr_status count_errors(tsr_scorer *s, int32_t n, tsr_wer *wer)
+{
+  double best = INFINITY;
+  tsr_words_forget(&s->words);
+  for (int32_t i = 0; i < n; i++) {
+    tsr_reading *reading = &s->readings[i];
+    tsr_span text = {reading->text, reading->size};
+    if (s->normalizer) {
+      TSR_TRY(tsr_normalizer_write(s->normalizer, text, &reading->normalized, &text.size));
+      text.bytes = reading->normalized.bytes;
+    }
+    TSR_TRY(tsr_symbols_of_words(&s->symbols[i], &s->words, text.bytes, text.size));
+  }
+  for (int32_t r = 1; r < n; r++) {
+    tsr_word_errors errors;
+    TSR_TRY(tsr_word_errors_count(&s->symbols[0], &s->symbols[r], &errors));
+    double words = s->symbols[r].n > 0 ? (double)s->symbols[r].n : 1;
+    double rate = (double)(errors.substitutions + errors.deletions + errors.insertions) / words;
+    if (rate < best) {
+      best = rate;
+      *wer = (tsr_wer){.substitutions = errors.substitutions,
+                       .deletions = errors.deletions,
+                       .insertions = errors.insertions,
+                       .reference_words = (int64_t)s->symbols[r].n,
+                       .hypothesis_words = (int64_t)s->symbols[0].n};
+    }
+  }
+  return TSR_OK;
+}
+
+static void add_errors(tsr_wer *sums, const tsr_wer *wer)
+{
+  sums->substitutions += wer->substitutions;
+  sums->deletions += wer->deletions;
+  sums->insertions += wer->insertions;
+  sums->reference_words += wer->reference_words;
+  sums->hypothesis_words += wer->hypothesis_words;
 }
 
 static void add_counts(tsr_ngram_counts *sums, const tsr_ngram_counts *counts, int32_t n)
@@ -175,6 +225,11 @@ tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, co
   if (scorer->metrics & TSR_METRIC_CHRF) {
     TSR_TRY(count_characters(scorer, n, chrf));
   }
+  tsr_wer wer = {0};
+  if (scorer->metrics & TSR_METRIC_WER) {
+    TSR_TRY(count_errors(scorer, n, &wer));
+  }
+  add_errors(&scorer->wer, &wer);
   add_counts(scorer->bleu, bleu, TSR_BLEU_ORDER);
   add_counts(scorer->chrf, chrf, TSR_CHRF_ORDER);
   memcpy(scorer->last_bleu, bleu, sizeof bleu);
@@ -269,6 +324,27 @@ tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf)
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_chrf: expected a scorer with TSR_METRIC_CHRF, and chrf not NULL");
   }
   compute_chrf(scorer->chrf, chrf);
+  return TSR_OK;
+}
+
+tsr_status tsr_scorer_wer(const tsr_scorer *scorer, tsr_wer *wer)
+{
+  if (!scorer || !wer || !(scorer->metrics & TSR_METRIC_WER)) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_wer: expected a scorer with TSR_METRIC_WER, and wer not NULL");
+  }
+  *wer = scorer->wer;
+  double errors = (double)(wer->substitutions + wer->deletions + wer->insertions);
+  wer->score = wer->reference_words > 0 ? 100 * errors / (double)wer->reference_words : NAN;
+  return TSR_OK;
+}
+
+tsr_status tsr_scorer_set_normalizer(tsr_scorer *scorer, tsr_normalizer *normalizer)
+{
+  if (!scorer || !(scorer->metrics & TSR_METRIC_WER) || scorer->count > 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_scorer_set_normalizer: expected a scorer with TSR_METRIC_WER that has no "
+                                      "sentence yet");
+  }
+  scorer->normalizer = normalizer;
   return TSR_OK;
 }
 

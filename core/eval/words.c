@@ -176,6 +176,7 @@ void tsr_readings_finish(tsr_reading *readings, tsr_symbols *symbols, int32_t ro
     free(readings[i].clean.bytes);
     free(readings[i].tokens[0].bytes);
     free(readings[i].tokens[1].bytes);
+    free(readings[i].normalized.bytes);
     free(symbols[i].symbols);
   }
   free(readings);

@@ -42,6 +42,7 @@ void tsr_words_finish(tsr_words *words);
 typedef struct tsr_reading {
   tsr_text_buffer clean;
   tsr_text_buffer tokens[2];
+  tsr_text_buffer normalized;
   const char *text; /* valid UTF-8 */
   size_t size;
 } tsr_reading;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera/eval.h: how good a translation is: BLEU and chrF against one reference or several, as sacreBLEU 2 computes
- * them.
+ * tessera/eval.h: how good a translation or a transcript is: BLEU and chrF against one reference or several, as
+ * sacreBLEU 2 computes them, the word error rate, and the text normalisers of Whisper.
  *
  *   BLEU   tokenizer 13a, mixed case, n-grams of 1 to 4 words, exponential smoothing
  *   chrF   chrF2: n-grams of 1 to 6 characters, no words, beta 2, white space left out
+ *   WER    substitutions, deletions and insertions of words, over the words of the references
  *
- * Texts are UTF-8; invalid bytes are read as U+FFFD, and NUL bytes are characters like others. Scores are 0 to 100.
+ * Texts are UTF-8; invalid bytes are read as U+FFFD, and NUL bytes are characters like others. BLEU and chrF are 0 to
+ * 100; the word error rate is a percentage, too, and above 100 where there are more errors than words.
  */
 #ifndef TESSERA_EVAL_H
 #define TESSERA_EVAL_H
@@ -46,6 +48,18 @@ typedef struct tsr_chrf {
   int64_t reference[TSR_CHRF_ORDER];
 } tsr_chrf;
 
+/* Errors are counted by an alignment with as few of them as possible, and of such alignments by one with the fewest
+ * substitutions. */
+typedef struct tsr_wer {
+  double score;          /* percent: 100 * (substitutions + deletions + insertions) / reference_words; NaN if there are
+                          * no reference_words */
+  int64_t substitutions; /* words in the place of others */
+  int64_t deletions;     /* words of the references that the hypotheses lack */
+  int64_t insertions;    /* words of the hypotheses that the references lack */
+  int64_t reference_words;
+  int64_t hypothesis_words;
+} tsr_wer;
+
 /* A signature says how a score was computed, in sacreBLEU's form. The version is this library's, marked as such:
  * "nrefs:1| case:mixed|eff:no|tok:13a|smooth:exp|version:tessera-0.1.0". Static. Any thread. */
 TSR_API const char *tsr_bleu_signature(void);
@@ -65,7 +79,7 @@ TSR_API tsr_status tsr_bleu_sentence(tsr_span hypothesis, tsr_span reference, ts
 /* ------------------------------------------------------------------------------------------------------------------
  * Pair by pair, for corpora that are not held in memory
  */
-enum { TSR_METRIC_BLEU = 1, TSR_METRIC_CHRF = 2 };
+enum { TSR_METRIC_BLEU = 1, TSR_METRIC_CHRF = 2, TSR_METRIC_WER = 4 };
 
 typedef struct tsr_scorer tsr_scorer;
 
@@ -79,7 +93,11 @@ TSR_API tsr_status tsr_scorer_add(tsr_scorer *scorer, tsr_span hypothesis, tsr_s
 
 /* The same with n_references >= 1 references; the number may vary from sentence to sentence. If there are several,
  * empty ones are left out. BLEU counts each n-gram as the reference that has it most often, and uses the length nearest
- * to the hypothesis'. chrF uses the reference with which the sentence scores best. */
+ * to the hypothesis'. chrF uses the reference with which the sentence scores best, the word error rate the one with the
+ * fewest errors per word.
+ *
+ * The word error rate takes memory for the words of a sentence, and time that is proportional to the words of the
+ * reference times the errors: long texts that have little in common take long. */
 TSR_API tsr_status tsr_scorer_add_references(tsr_scorer *scorer, tsr_span hypothesis, const tsr_span *references,
                                              int32_t n_references) TSR_MUST_CHECK;
 
@@ -95,8 +113,45 @@ TSR_API char *tsr_scorer_signature(const tsr_scorer *scorer, int32_t metric, cha
  * have). */
 TSR_API tsr_status tsr_scorer_bleu(const tsr_scorer *scorer, tsr_bleu *bleu) TSR_MUST_CHECK;
 TSR_API tsr_status tsr_scorer_chrf(const tsr_scorer *scorer, tsr_chrf *chrf) TSR_MUST_CHECK;
+TSR_API tsr_status tsr_scorer_wer(const tsr_scorer *scorer, tsr_wer *wer) TSR_MUST_CHECK;
 
 TSR_API int64_t tsr_scorer_count(const tsr_scorer *scorer); /* sentences added */
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Normalised texts: what two writers of the same speech may write differently is made the same
+ *
+ * A normaliser gives what Whisper's gives, which its word error rates are computed with. Both write lower case, and
+ * remove what stands in brackets and parentheses.
+ *
+ *   BASIC    for any language: a space for each mark, symbol and punctuation of the text in NFKC
+ *   ENGLISH  also removes fillers ("um"), writes contractions, titles and numbers in one way ("can't" -> "can not",
+ *            "Mr." -> "mister", "twenty one" -> "21", "five dollars" -> "$5"), letters without diacritics, and words as
+ *            a table of spellings has them ("colour" -> "color")
+ */
+enum { TSR_NORMALIZER_BASIC = 1, TSR_NORMALIZER_ENGLISH = 2 };
+
+/* Of TSR_NORMALIZER_BASIC: letters without diacritics; and a space between user-perceived characters, which makes the
+ * word error rate one of characters. */
+enum { TSR_NORMALIZE_DIACRITICS = 1, TSR_NORMALIZE_LETTERS = 2 };
+
+typedef struct tsr_normalizer tsr_normalizer;
+
+/* kind: TSR_NORMALIZER_*. flags: TSR_NORMALIZE_*, or 0. spellings: of TSR_NORMALIZER_ENGLISH the path of a JSON object
+ * of strings, such as normalizer.json in the folder of a model; otherwise NULL. One thread at a time. *normalizer is
+ * the caller's until tsr_normalizer_destroy. Errors: TSR_ERR_ARGUMENT; TSR_ERR_IO, TSR_ERR_FORMAT (no such table),
+ * naming the file; TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_normalizer_create(int32_t kind, int32_t flags, const char *spellings,
+                                         tsr_normalizer **normalizer) TSR_MUST_CHECK;
+TSR_API void tsr_normalizer_destroy(tsr_normalizer *normalizer); /* takes NULL */
+
+/* The text normalised, in UTF-8, with a NUL behind it; valid until the next call about the normaliser. In time
+ * proportional to its length. Errors: TSR_ERR_ARGUMENT, TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_normalize(tsr_normalizer *normalizer, tsr_span text, tsr_span *normalized) TSR_MUST_CHECK;
+
+/* Has the scorer normalise the texts for the word error rate, and for that alone. The normaliser outlives the scorer
+ * and is used in its calls; several scorers of one thread may share it. NULL: texts are as they stand, as at the
+ * beginning. Errors: TSR_ERR_ARGUMENT (a scorer without TSR_METRIC_WER, or one that has a sentence already). */
+TSR_API tsr_status tsr_scorer_set_normalizer(tsr_scorer *scorer, tsr_normalizer *normalizer) TSR_MUST_CHECK;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * What may be wrong with a translation: repetition, text of the source, a length far from the reference's. Words are

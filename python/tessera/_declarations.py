@@ -217,6 +217,8 @@ ffi: Any = _cffi_backend.FFI(
      1,
      b'\xff\xff\xff\x0bTSR_METRIC_CHRF',
      2,
+     b'\xff\xff\xff\x0bTSR_METRIC_WER',
+     4,
      b'\xff\xff\xff\x0bTSR_NORM_LAYER',
      1,
      b'\xff\xff\xff\x0bTSR_NORM_LAYER_STD',
@@ -1000,7 +1002,7 @@ ffi: Any = _cffi_backend.FFI(
      b'\x00\x00\x02$\x00\x00\x00\x16$5\x00TSR_DEVICE_DISCRETE_GPU,TSR_DEVICE_INTEGRATED_GPU,TSR_DEVICE_CPU,'
      b'TSR_DEVICE_VIRTUAL_GPU,TSR_DEVICE_SOFTWARE_GPU,TSR_DEVICE_REFERENCE',
      b'\x00\x00\x02%\x00\x00\x00\x16$6\x00TSR_BLEU_ORDER,TSR_CHRF_ORDER',
-     b'\x00\x00\x02&\x00\x00\x00\x16$7\x00TSR_METRIC_BLEU,TSR_METRIC_CHRF',
+     b'\x00\x00\x02&\x00\x00\x00\x16$7\x00TSR_METRIC_BLEU,TSR_METRIC_CHRF,TSR_METRIC_WER',
      b"\x00\x00\x02'\x00\x00\x00\x16$8\x00TSR_NORM_LAYER,TSR_NORM_RMS,TSR_NORM_LAYER_STD",
      b'\x00\x00\x02(\x00\x00\x00\x16$9\x00TSR_NORM_POST,TSR_NORM_PRE'),
     _typenames=(b'\x00\x00\x024tsr_attention_args',

@@ -507,6 +507,7 @@ static const struct {
     {"tsr_span", 16},
     {"tsr_bleu", 128},
     {"tsr_chrf", 168},
+    {"tsr_wer", 48},
     {"tsr_token", 20},
     {"tsr_hypothesis", 32},
     {"tsr_generation", 16},

@@ -235,7 +235,7 @@ static void test_errors(void **state)
   tsr_bleu bleu;
   tsr_chrf chrf;
   assert_int_equal(tsr_scorer_create(0, &scorer), TSR_ERR_ARGUMENT);
-  assert_int_equal(tsr_scorer_create(4, &scorer), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_scorer_create(8, &scorer), TSR_ERR_ARGUMENT);
   assert_int_equal(tsr_scorer_create(TSR_METRIC_CHRF, NULL), TSR_ERR_ARGUMENT);
   assert_int_equal(tsr_scorer_create(TSR_METRIC_CHRF, &scorer), TSR_OK);
   assert_int_equal(tsr_scorer_bleu(scorer, &bleu), TSR_ERR_ARGUMENT);
