@@ -152,6 +152,68 @@ evaluate 3 --source "$work/longer.en" --reference "$work/longer.fr" --max-source
 stderr_has 'longer.en, line 4: '
 stdout_has 'BLEU               100.00'
 
+# The word error rate: of words as they stand, and of normalised texts.
+cat >"$work/spoken" <<TEXT
+Mr. Brown can't come before twenty past ten.
+
+The colour costs five dollars.
+TEXT
+printf 'mister brown can not come before 20 past 10\n(noise)\num the color cost $5 \377\n' >"$work/heard"
+table=$SOURCE_ROOT/tests/data/speech/normalizer.json
+wer()
+{
+  expected=$1
+  shift
+  run "$expected" eval --hypothesis "$work/heard" --reference "$work/spoken" --wer "$@"
+}
+wer 0
+stdout_has 'BLEU '
+stdout_has '|norm:none|version:tessera-'
+wer 0 --normalizer basic --json
+check 'basic: another WER' test "$(score wer)" = 64.28
+check 'basic: other errors' \
+  test "$(score substitutions) $(score deletions) $(score insertions)" = '7 1 1'
+wer 0 --normalizer english --spellings "$table"
+stdout_has 'WER                7.69'
+stdout_has '  errors           1 substitutions, 0 deletions, 0 insertions'
+stdout_has '  words            13, 13 in the reference'
+stdout_has '  signature        nrefs:1|norm:english|version:tessera-'
+wer 0 --normalizer english --spellings "$table" --json
+check 'english: another WER' test "$(score wer)" = 7.69
+check 'english: other words' test "$(score reference_words) $(score hypothesis_words)" = '13 13'
+check 'english: signature' sh -c 'printf "%s\n" "$1" | grep -q "^nrefs:1|norm:english|"' - "$(score wer_signature)"
+wer 0 --hypothesis "$work/spoken" --json
+check 'files: other WER' test "$(score variants.1.wer)" = 0.0
+wer 0 --hypothesis "$work/spoken"
+stdout_has 'WER'
+run 0 eval --hypothesis "$work/heard" --reference "$work/spoken" --json
+check 'a WER that nobody asked for' sh -c '! grep -q wer "$1"' - "$out"
+echo >"$work/silence"
+run 0 eval --hypothesis "$work/hyp" --reference "$work/silence" --wer
+stdout_has 'WER                -'
+stdout_has '0 deletions, 4 insertions'
+run 0 eval --hypothesis "$work/hyp" --reference "$work/silence" --wer --json
+check 'silence: a rate' test "$(score wer)" = null
+cp -R "$model" "$work/with-table"
+cp "$table" "$work/with-table/normalizer.json"
+run 0 eval "$work/with-table" --device $device --source "$work/three.en" --reference "$work/three.fr" --wer \
+  --normalizer english --json
+check 'the table of a model: WER' test "$(score wer)" = 0.0
+evaluate 3 --source "$work/three.en" --reference "$work/three.fr" --wer --normalizer english
+stderr_has 'normalizer.json'
+wer 2 --normalizer english
+stderr_has '--spellings is missing'
+wer 2 --normalizer french
+stderr_has 'french'
+wer 2 --normalizer basic --spellings "$table"
+stderr_has '--spellings is for --normalizer english'
+run 2 eval --hypothesis "$work/hyp" --reference "$work/ref" --normalizer basic
+stderr_has '--normalizer is for --wer'
+wer 3 --normalizer english --spellings "$work/hyp"
+stderr_has 'hyp: '
+wer 3 --normalizer english --spellings "$work/nowhere"
+stderr_has 'nowhere'
+
 # What is missing, bad or contradictory.
 run 2 eval
 stderr_has 'a model or --hypothesis is missing'

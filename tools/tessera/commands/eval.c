@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera eval: BLEU and chrF of a model's translations, or of those in files, and what is wrong with them.
+ * tessera eval: BLEU, chrF and word error rate of a model's translations, or of those in files, and what is wrong with
+ * them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/evaluation/evaluation.h"
 #include "tools/tessera/options/options.h"
@@ -26,6 +28,9 @@ typedef struct settings {
   tsr_names references;
   tsr_names compare;
   const char *html;
+  const char *spellings;
+  int32_t normalizer; /* TSR_NORMALIZER_*; 0: none */
+  int wer;
   int64_t worst; /* 0: the default */
   int analysis;
   int json;
@@ -38,6 +43,7 @@ typedef struct session {
   tsr_text_file *references[MOST_FILES]; /* further ones */
   tsr_text_file *hypotheses[MOST_FILES]; /* likewise */
   tsr_text_file *source;                 /* of the hypotheses */
+  tsr_normalizer *normalizer;            /* NULL: none */
   evaluation evaluation;
   int64_t first; /* the chunk's first sentence */
   int32_t variant;
@@ -74,6 +80,20 @@ static int check_files(const char *me, const settings *options)
              : tsr_cli_usage(me, "compares %d files at most", (int)EVALUATION_VARIANTS);
 }
 
+static int check_normalizer(const char *me, const settings *options)
+{
+  if (options->normalizer && !options->wer) {
+    return tsr_cli_usage(me, "--normalizer is for --wer, which is missing");
+  }
+  if (options->spellings && options->normalizer != TSR_NORMALIZER_ENGLISH) {
+    return tsr_cli_usage(me, "--spellings is for --normalizer english, which is missing");
+  }
+  if (options->normalizer == TSR_NORMALIZER_ENGLISH && !options->spellings && !options->translator.model) {
+    return tsr_cli_usage(me, "--normalizer english needs a table of spellings: --spellings is missing");
+  }
+  return TSR_EXIT_OK;
+}
+
 static int check(void *opaque)
 {
   const settings *options = &((session *)opaque)->options;
@@ -81,6 +101,10 @@ static int check(void *opaque)
   if (options->hypotheses.n > MOST_FILES || options->references.n > MOST_FILES) {
     const char *option = options->hypotheses.n > MOST_FILES ? "--hypothesis" : "--reference";
     return tsr_cli_usage(me, "%s: at most %d files", option, (int)MOST_FILES);
+  }
+  int code = check_normalizer(me, options);
+  if (code != TSR_EXIT_OK) {
+    return code;
   }
   return options->translator.model ? check_model(me, options) : check_files(me, options);
 }
@@ -146,6 +170,8 @@ static int choose_variants(session *s)
   e->n_references = options->references.n > 0 ? options->references.n : 1;
   e->keeps = options->analysis || options->html || options->compare.n > 0 || options->hypotheses.n > 1;
   e->has_cuts = options->translator.model != NULL;
+  e->has_wer = options->wer;
+  e->normalizer = s->normalizer;
   if (options->compare.n > 0) {
     return choose_compared(s);
   }
@@ -311,11 +337,32 @@ static int report(session *s)
   return evaluation_print(e, options->analysis, limit);
 }
 
+/* The table of spellings is the one that is named, or the model's. */
+static int open_normalizer(session *s)
+{
+  const settings *options = &s->options;
+  int is_english = options->normalizer == TSR_NORMALIZER_ENGLISH;
+  if (!options->normalizer) {
+    return TSR_EXIT_OK;
+  }
+  char *in_model = is_english && !options->spellings ? path_join(options->translator.model, "normalizer.json") : NULL;
+  const char *spellings = is_english && !in_model ? options->spellings : in_model;
+  if (is_english && !spellings) {
+    return tsr_cli_no_memory();
+  }
+  int code = tsr_cli_fail(tsr_normalizer_create(options->normalizer, 0, spellings, &s->normalizer));
+  free(in_model);
+  return code;
+}
+
 static int run(void *opaque)
 {
   session *s = opaque;
   const settings *options = &s->options;
-  int code = open_files(s);
+  int code = open_normalizer(s);
+  if (code == TSR_EXIT_OK) {
+    code = open_files(s);
+  }
   if (code == TSR_EXIT_OK && options->translator.model) {
     code = translator_open(&s->translator, &options->translator);
   }
@@ -341,6 +388,7 @@ static void finish(void *opaque)
 {
   session *s = opaque;
   evaluation_finish(&s->evaluation);
+  tsr_normalizer_destroy(s->normalizer);
   translator_finish(&s->translator);
   for (int32_t i = 0; i < MOST_FILES; i++) {
     tsr_text_file_close(s->references[i]);
@@ -352,6 +400,14 @@ static void finish(void *opaque)
 
 #define FIELD(member) TSR_FIELD(session, options.member)
 
+/* By the numbers of TSR_NORMALIZER_*. */
+static const tsr_choice normalizers[] = {
+    {"none", "words as they stand"},
+    {"basic", "of any language: lower case, without punctuation and what stands in brackets"},
+    {"english", "also with contractions, titles, numbers and spellings written in one way"},
+    {NULL},
+};
+
 static const tsr_option rows[] = {
     {"source", "FILE", TSR_OPTION_FILE, FIELD(source),
      .help = "sentences to translate; - is standard input. With --hypothesis: the sentences that were translated, for "
@@ -359,7 +415,15 @@ static const tsr_option rows[] = {
     {"hypothesis", "FILE", TSR_OPTION_FILE, FIELD(hypotheses), .repeats = 1,
      .help = "translations; - is standard input. Several files are compared with each other"},
     {"reference", "FILE", TSR_OPTION_FILE, FIELD(references), .repeats = 1,
-     .help = "the reference translations. With several files, BLEU and chrF are against all of them"},
+     .help = "the reference translations. With several files, the scores are against all of them"},
+    {"wer", NULL, TSR_OPTION_FLAG, FIELD(wer), .low = 1,
+     .help = "also print the word error rate: substitutions, deletions and insertions, in percent of the reference's "
+             "words"},
+    {"normalizer", "N", TSR_OPTION_CHOICE, FIELD(normalizer), .choices = normalizers, .preset = "none",
+     .help = "what Whisper's normaliser of that name makes of both texts is compared by --wer"},
+    {"spellings", "FILE", TSR_OPTION_FILE, FIELD(spellings),
+     .help = "table of spellings for --normalizer english: a JSON object of strings",
+     .otherwise = "normalizer.json in the model's folder"},
     {"compare", "A,B,...", TSR_OPTION_TEXT, FIELD(compare), .is_list = 1,
      .help = "translate in several ways: greedy, beam4, beam4:0.6 (with a length penalty); print their scores, time "
              "and speed side by side, and the sentences on which they differ"},
@@ -372,7 +436,7 @@ static const tsr_option rows[] = {
     {"worst", "N", TSR_OPTION_INTEGER, FIELD(worst), 1, INT32_MAX, .help = "number of sentences that are listed",
      .otherwise = "20; in the page: 2000"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
-     .help = "print one JSON object: bleu, chrf, signature, and their parts"},
+     .help = "print one JSON object: bleu, chrf, wer, signature, and their parts"},
     {"timings", NULL, TSR_OPTION_FLAG, FIELD(timings), .low = 1,
      .help = "print on stderr how long loading and translating took"},
     {.table = &translator_options, .offset = offsetof(session, options.translator)},
@@ -387,12 +451,12 @@ static const tsr_operand operands[] = {
 
 const tsr_command tsr_command_eval = {
     .name = "eval",
-    .summary = "score translations against a reference: BLEU and chrF",
+    .summary = "score translations against a reference: BLEU, chrF, word error rate",
     .usage = "MODEL --source FILE --reference FILE... [OPTION]...\n"
              "--hypothesis FILE... --reference FILE... [OPTION]...",
     .intro = "Translates the source with the model in the folder MODEL, or reads translations from a file, and prints "
-             "how close they are to the reference: BLEU and chrF, as sacreBLEU 2 computes them. The version in the "
-             "signature is this program's.\n"
+             "how close they are to the reference: BLEU and chrF, as sacreBLEU 2 computes them, and with --wer the "
+             "word error rate. The version in the signature is this program's.\n"
              "\n"
              "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them, compressed by gzip "
              "or zstd or not. If the source is a file of tab-separated columns, or XML, it holds the reference, too; "
@@ -403,7 +467,8 @@ const tsr_command tsr_command_eval = {
     .notes = "With --analysis, --html or --compare all sentences are kept in memory, otherwise a thousand at a time.",
     .examples = "tessera eval tools/demo-model --source test.en --reference test.fr --beam 4\n"
                 "tessera eval tools/demo-model --source test.en --reference test.fr --compare greedy,beam4\n"
-                "tessera eval --hypothesis output.fr --reference newstest2014-fren-ref.fr.sgm",
+                "tessera eval --hypothesis output.fr --reference newstest2014-fren-ref.fr.sgm\n"
+                "tessera eval --hypothesis speech.txt --reference spoken.txt --wer --normalizer basic",
     .session_size = sizeof(session),
     .check = check,
     .run = run,

@@ -36,7 +36,11 @@ int evaluation_begin(evaluation *e)
 {
   tsr_status status = e->keeps ? tsr_analyser_create(&e->analyser) : TSR_OK;
   for (int32_t v = 0; v < e->n_variants && status == TSR_OK; v++) {
-    status = tsr_scorer_create(TSR_METRIC_BLEU | TSR_METRIC_CHRF, &e->variants[v].all.scorer);
+    tsr_scorer **scorer = &e->variants[v].all.scorer;
+    status = tsr_scorer_create(TSR_METRIC_BLEU | TSR_METRIC_CHRF | (e->has_wer ? TSR_METRIC_WER : 0), scorer);
+    if (e->has_wer && status == TSR_OK) {
+      status = tsr_scorer_set_normalizer(*scorer, e->normalizer);
+    }
     for (int32_t b = 0; e->keeps && b < EVALUATION_BUCKETS && status == TSR_OK; b++) {
       status = tsr_scorer_create(TSR_METRIC_BLEU | TSR_METRIC_CHRF, &e->variants[v].buckets[b].scorer);
     }

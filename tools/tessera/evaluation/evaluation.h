@@ -48,12 +48,14 @@ typedef struct evaluation_sentence {
   evaluation_output *outputs; /* [n_variants] */
 } evaluation_sentence;
 
-/* Zero it, set the first four fields and the names of the variants, and begin it. */
+/* Zero it, set the first six fields and the names of the variants, and begin it. */
 typedef struct evaluation {
   int32_t n_variants;
   int32_t n_references;
-  int has_cuts; /* it is known which outputs were cut */
-  int keeps;    /* sentences are kept and analysed */
+  int has_cuts;               /* it is known which outputs were cut */
+  int keeps;                  /* sentences are kept and analysed */
+  int has_wer;                /* the word error rate is wanted, too */
+  tsr_normalizer *normalizer; /* of the texts for the word error rate, borrowed; NULL: none */
   evaluation_variant variants[EVALUATION_VARIANTS];
   evaluation_sentence *sentences; /* [n] */
   int64_t n;

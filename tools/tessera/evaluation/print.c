@@ -89,6 +89,19 @@ static int add_counts(const evaluation *e, json_t *object, const evaluation_grou
          set(object, "length_ratio", tsr_cli_json_real(ratio(group->words, group->reference_words)));
 }
 
+/* Adds the word error rate, if it is wanted. */
+static int add_wer(const evaluation *e, json_t *object, const evaluation_group *group)
+{
+  tsr_wer wer;
+  return !e->has_wer ||
+         (tsr_scorer_wer(group->scorer, &wer) == TSR_OK && set(object, "wer", tsr_cli_json_real(wer.score)) &&
+          set(object, "substitutions", json_count(wer.substitutions)) &&
+          set(object, "deletions", json_count(wer.deletions)) &&
+          set(object, "insertions", json_count(wer.insertions)) &&
+          set(object, "reference_words", json_count(wer.reference_words)) &&
+          set(object, "hypothesis_words", json_count(wer.hypothesis_words)));
+}
+
 static json_t *json_buckets(const evaluation *e, const evaluation_variant *v)
 {
   json_t *list = json_array();
@@ -116,7 +129,8 @@ static json_t *json_variant(const evaluation *e, const evaluation_variant *v)
   scores s;
   json_t *object = json_object();
   int done = object && read_scores(&v->all, &s) == TSR_OK &&
-             set(object, "name", tsr_cli_json_text(v->name, strlen(v->name))) && add_scores(object, &s);
+             set(object, "name", tsr_cli_json_text(v->name, strlen(v->name))) && add_scores(object, &s) &&
+             add_wer(e, object, &v->all);
   if (done && v->seconds > 0) {
     done = set(object, "seconds", tsr_cli_json_real(v->seconds)) && set(object, "tokens", json_count(v->tokens)) &&
            set(object, "tokens_per_second", tsr_cli_json_real((double)v->tokens / v->seconds));
@@ -203,15 +217,19 @@ static int add_sentences(const evaluation *e, json_t *object, int64_t limit)
 json_t *evaluation_json(const evaluation *e, int64_t limit)
 {
   const evaluation_variant *first = &e->variants[0];
-  char signature[2][128], sentence[128];
+  char signature[3][128], sentence[128];
   scores s;
   json_t *object = json_object();
   tsr_scorer_signature(first->all.scorer, TSR_METRIC_BLEU, signature[0], sizeof signature[0]);
   tsr_scorer_signature(first->all.scorer, TSR_METRIC_CHRF, signature[1], sizeof signature[1]);
   int done = object && read_scores(&first->all, &s) == TSR_OK && add_scores(object, &s) &&
              set(object, "signature", json_string(signature[0])) &&
-             set(object, "chrf_signature", json_string(signature[1])) &&
+             set(object, "chrf_signature", json_string(signature[1])) && add_wer(e, object, &first->all) &&
              set(object, "sentences", json_count(tsr_scorer_count(first->all.scorer)));
+  if (done && e->has_wer) {
+    tsr_scorer_signature(first->all.scorer, TSR_METRIC_WER, signature[2], sizeof signature[2]);
+    done = set(object, "wer_signature", json_string(signature[2]));
+  }
   if (done && (e->keeps || e->n_variants > 1)) {
     json_t *variants = json_array();
     done = set(object, "variants", variants);
@@ -249,6 +267,28 @@ static void print_signature(const evaluation *e, int32_t metric)
   printf("  signature        %s\n", tsr_scorer_signature(e->variants[0].all.scorer, metric, text, sizeof text));
 }
 
+static int print_wer(const evaluation *e)
+{
+  char texts[5][32];
+  tsr_wer wer;
+  tsr_status status = tsr_scorer_wer(e->variants[0].all.scorer, &wer);
+  if (status != TSR_OK) {
+    return tsr_cli_fail(status);
+  }
+  if (isfinite(wer.score)) {
+    printf("WER                %.2f\n", wer.score);
+  } else {
+    printf("WER                -\n");
+  }
+  printf("  errors           %s substitutions, %s deletions, %s insertions\n",
+         tsr_cli_grouped(wer.substitutions, texts[0]), tsr_cli_grouped(wer.deletions, texts[1]),
+         tsr_cli_grouped(wer.insertions, texts[2]));
+  printf("  words            %s, %s in the reference\n", tsr_cli_grouped(wer.hypothesis_words, texts[3]),
+         tsr_cli_grouped(wer.reference_words, texts[4]));
+  print_signature(e, TSR_METRIC_WER);
+  return TSR_EXIT_OK;
+}
+
 static int print_scores(const evaluation *e)
 {
   char words[32], expected[32];
@@ -265,7 +305,7 @@ static int print_scores(const evaluation *e)
   print_signature(e, TSR_METRIC_BLEU);
   printf("chrF2              %.2f\n", s.chrf.score);
   print_signature(e, TSR_METRIC_CHRF);
-  return TSR_EXIT_OK;
+  return e->has_wer ? print_wer(e) : TSR_EXIT_OK;
 }
 
 /* "-" for what is not known. */
@@ -281,12 +321,12 @@ static void add_real(tsr_cli_table *table, int32_t digits, double value, int is_
 static int print_variants(const evaluation *e)
 {
   static const char *const heads[] = {"",        "BLEU",    "chrF2",    "1-grams", "2-grams", "3-grams",
-                                      "4-grams", "seconds", "tokens/s", "length",  "cut"};
-  enum { COLUMNS = sizeof heads / sizeof heads[0] };
+                                      "4-grams", "seconds", "tokens/s", "length",  "cut",     "WER"};
+  const int32_t columns = (int32_t)(sizeof heads / sizeof heads[0]) - (e->has_wer ? 0 : 1);
   tsr_cli_table table;
   tsr_status status = TSR_OK;
-  tsr_cli_table_init(&table, COLUMNS, ((1u << COLUMNS) - 1u) & ~1u);
-  for (int32_t i = 0; i < (int32_t)COLUMNS; i++) {
+  tsr_cli_table_init(&table, columns, ((1u << columns) - 1u) & ~1u);
+  for (int32_t i = 0; i < columns; i++) {
     tsr_cli_table_cell(&table, "%s", heads[i]);
   }
   for (int32_t v = 0; v < e->n_variants && status == TSR_OK; v++) {
@@ -306,6 +346,11 @@ static int print_variants(const evaluation *e)
     add_real(&table, 1, (double)variant->tokens / variant->seconds, variant->seconds > 0);
     add_real(&table, 3, ratio(s.bleu.hypothesis_length, s.bleu.reference_length), 1);
     add_real(&table, 0, (double)variant->cut, e->has_cuts);
+    if (e->has_wer) {
+      tsr_wer wer;
+      status = tsr_scorer_wer(variant->all.scorer, &wer);
+      add_real(&table, 2, wer.score, status == TSR_OK);
+    }
   }
   int code = status == TSR_OK ? tsr_cli_table_print(&table, stdout) : tsr_cli_fail(status);
   tsr_cli_table_finish(&table);
@@ -459,6 +504,10 @@ int evaluation_print(const evaluation *e, int has_analysis, int64_t limit)
     print_signature(e, TSR_METRIC_BLEU);
     printf("chrF2\n");
     print_signature(e, TSR_METRIC_CHRF);
+    if (e->has_wer) {
+      printf("WER\n");
+      print_signature(e, TSR_METRIC_WER);
+    }
   }
   if (code == TSR_EXIT_OK && has_analysis) {
     code = print_analysis(e, limit);
