@@ -88,6 +88,9 @@ static const struct {
      "<src><seg>b</seg></src><ref><seg>c</seg></ref><ref/><hyp><seg>d</seg></hyp></doc></dataset>"},
     {"scores",
      "The price is 1,000.50 euros, not 1.000,50.\nThe price: 3-4 &quot;a&quot; &amp;lt; <skipped>\xC2\xA0..."},
+    {"normalizer",
+     "Mr. O'Neil's <b>(um) can't 've been twenty-first, two and a half million dollars and 5 cents at 1,000.50 %\n"
+     "\xC5\x93uvre double oh seven \xEF\xAC\x81 \xCE\x9F\xCE\xA3 e\xCC\x81\xCC\xA3 point five per cent 101st"},
     {"document_html",
      "<p class='x'>one <b>two</b><br>three &amp; four <code>x</code></p><ul><li translate=no>a<li>b</ul>"},
     {"document_html", "<b>one <i>two</b> three</i> <a>one</a><a>two</a> H<sub>2</sub>O <!-- c --> one. Two"},
