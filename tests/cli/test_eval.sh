@@ -159,7 +159,7 @@ Mr. Brown can't come before twenty past ten.
 The colour costs five dollars.
 TEXT
 printf 'mister brown can not come before 20 past 10\n(noise)\num the color cost $5 \377\n' >"$work/heard"
-table=$SOURCE_ROOT/tests/data/speech/normalizer.json
+table=$SOURCE_ROOT/tests/data/goldens/speech/tokenizer/normalizer.json
 wer()
 {
   expected=$1

@@ -29,7 +29,7 @@ static void normalize(tsr_normalizer *normalizer, tsr_span text, tsr_span rest)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  static const char spellings[] = TESSERA_SOURCE_ROOT "/tests/data/speech/normalizer.json";
+  static const char spellings[] = TESSERA_SOURCE_ROOT "/tests/data/goldens/speech/tokenizer/normalizer.json";
   static tsr_normalizer *basic, *plain, *english;
   if (!english) {
     int32_t flags = TSR_NORMALIZE_DIACRITICS | TSR_NORMALIZE_LETTERS;
