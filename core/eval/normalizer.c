@@ -13,6 +13,7 @@
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
 #include "core/eval/code_points.h"
+#include "core/eval/number_words.h"
 #include "core/eval/numbers.h"
 
 struct tsr_normalizer {

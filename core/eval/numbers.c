@@ -11,174 +11,13 @@
 
 #include "core/base/status.h"
 #include "core/base/utf8.h"
-
-typedef enum word_kind {
-  ZERO,
-  ONES,        /* 1 to 19, and "zeroth" */
-  TENS,        /* 20, 30 .. 90 */
-  MULTIPLIER,  /* a power of ten */
-  NUMBER_SIGN, /* before a number */
-  CURRENCY,    /* after a number, and written before it */
-  PER,         /* of "per cent" */
-  PERCENT,
-  AND,
-  REPEAT, /* the next digit, two or three times */
-  POINT
-} word_kind;
-
-typedef struct number_word {
-  const char *name;
-  word_kind kind;
-  uint32_t value;     /* a number; of MULTIPLIER the exponent of ten; of NUMBER_SIGN and CURRENCY the character */
-  const char *suffix; /* of ordinals and plurals, which end the number; or NULL */
-} number_word;
-
-/* "ninth" is not one of them, "nineth" is: so it is in the normaliser that this one equals. */
-static const number_word number_words[] = {{"o", ZERO},
-                                           {"oh", ZERO},
-                                           {"zero", ZERO},
-                                           {"one", ONES, 1},
-                                           {"two", ONES, 2},
-                                           {"three", ONES, 3},
-                                           {"four", ONES, 4},
-                                           {"five", ONES, 5},
-                                           {"six", ONES, 6},
-                                           {"seven", ONES, 7},
-                                           {"eight", ONES, 8},
-                                           {"nine", ONES, 9},
-                                           {"ten", ONES, 10},
-                                           {"eleven", ONES, 11},
-                                           {"twelve", ONES, 12},
-                                           {"thirteen", ONES, 13},
-                                           {"fourteen", ONES, 14},
-                                           {"fifteen", ONES, 15},
-                                           {"sixteen", ONES, 16},
-                                           {"seventeen", ONES, 17},
-                                           {"eighteen", ONES, 18},
-                                           {"nineteen", ONES, 19},
-                                           {"ones", ONES, 1, "s"},
-                                           {"twos", ONES, 2, "s"},
-                                           {"threes", ONES, 3, "s"},
-                                           {"fours", ONES, 4, "s"},
-                                           {"fives", ONES, 5, "s"},
-                                           {"sixes", ONES, 6, "s"},
-                                           {"sevens", ONES, 7, "s"},
-                                           {"eights", ONES, 8, "s"},
-                                           {"nines", ONES, 9, "s"},
-                                           {"tens", ONES, 10, "s"},
-                                           {"elevens", ONES, 11, "s"},
-                                           {"twelves", ONES, 12, "s"},
-                                           {"thirteens", ONES, 13, "s"},
-                                           {"fourteens", ONES, 14, "s"},
-                                           {"fifteens", ONES, 15, "s"},
-                                           {"sixteens", ONES, 16, "s"},
-                                           {"seventeens", ONES, 17, "s"},
-                                           {"eighteens", ONES, 18, "s"},
-                                           {"nineteens", ONES, 19, "s"},
-                                           {"zeroth", ONES, 0, "th"},
-                                           {"first", ONES, 1, "st"},
-                                           {"second", ONES, 2, "nd"},
-                                           {"third", ONES, 3, "rd"},
-                                           {"fourth", ONES, 4, "th"},
-                                           {"fifth", ONES, 5, "th"},
-                                           {"sixth", ONES, 6, "th"},
-                                           {"seventh", ONES, 7, "th"},
-                                           {"eighth", ONES, 8, "th"},
-                                           {"nineth", ONES, 9, "th"},
-                                           {"tenth", ONES, 10, "th"},
-                                           {"eleventh", ONES, 11, "th"},
-                                           {"twelfth", ONES, 12, "th"},
-                                           {"thirteenth", ONES, 13, "th"},
-                                           {"fourteenth", ONES, 14, "th"},
-                                           {"fifteenth", ONES, 15, "th"},
-                                           {"sixteenth", ONES, 16, "th"},
-                                           {"seventeenth", ONES, 17, "th"},
-                                           {"eighteenth", ONES, 18, "th"},
-                                           {"nineteenth", ONES, 19, "th"},
-                                           {"twenty", TENS, 20},
-                                           {"thirty", TENS, 30},
-                                           {"forty", TENS, 40},
-                                           {"fifty", TENS, 50},
-                                           {"sixty", TENS, 60},
-                                           {"seventy", TENS, 70},
-                                           {"eighty", TENS, 80},
-                                           {"ninety", TENS, 90},
-                                           {"twenties", TENS, 20, "s"},
-                                           {"thirties", TENS, 30, "s"},
-                                           {"forties", TENS, 40, "s"},
-                                           {"fifties", TENS, 50, "s"},
-                                           {"sixties", TENS, 60, "s"},
-                                           {"seventies", TENS, 70, "s"},
-                                           {"eighties", TENS, 80, "s"},
-                                           {"nineties", TENS, 90, "s"},
-                                           {"twentieth", TENS, 20, "th"},
-                                           {"thirtieth", TENS, 30, "th"},
-                                           {"fortieth", TENS, 40, "th"},
-                                           {"fiftieth", TENS, 50, "th"},
-                                           {"sixtieth", TENS, 60, "th"},
-                                           {"seventieth", TENS, 70, "th"},
-                                           {"eightieth", TENS, 80, "th"},
-                                           {"ninetieth", TENS, 90, "th"},
-                                           {"hundred", MULTIPLIER, 2},
-                                           {"thousand", MULTIPLIER, 3},
-                                           {"million", MULTIPLIER, 6},
-                                           {"billion", MULTIPLIER, 9},
-                                           {"trillion", MULTIPLIER, 12},
-                                           {"quadrillion", MULTIPLIER, 15},
-                                           {"quintillion", MULTIPLIER, 18},
-                                           {"sextillion", MULTIPLIER, 21},
-                                           {"septillion", MULTIPLIER, 24},
-                                           {"octillion", MULTIPLIER, 27},
-                                           {"nonillion", MULTIPLIER, 30},
-                                           {"decillion", MULTIPLIER, 33},
-                                           {"hundreds", MULTIPLIER, 2, "s"},
-                                           {"thousands", MULTIPLIER, 3, "s"},
-                                           {"millions", MULTIPLIER, 6, "s"},
-                                           {"billions", MULTIPLIER, 9, "s"},
-                                           {"trillions", MULTIPLIER, 12, "s"},
-                                           {"quadrillions", MULTIPLIER, 15, "s"},
-                                           {"quintillions", MULTIPLIER, 18, "s"},
-                                           {"sextillions", MULTIPLIER, 21, "s"},
-                                           {"septillions", MULTIPLIER, 24, "s"},
-                                           {"octillions", MULTIPLIER, 27, "s"},
-                                           {"nonillions", MULTIPLIER, 30, "s"},
-                                           {"decillions", MULTIPLIER, 33, "s"},
-                                           {"hundredth", MULTIPLIER, 2, "th"},
-                                           {"thousandth", MULTIPLIER, 3, "th"},
-                                           {"millionth", MULTIPLIER, 6, "th"},
-                                           {"billionth", MULTIPLIER, 9, "th"},
-                                           {"trillionth", MULTIPLIER, 12, "th"},
-                                           {"quadrillionth", MULTIPLIER, 15, "th"},
-                                           {"quintillionth", MULTIPLIER, 18, "th"},
-                                           {"sextillionth", MULTIPLIER, 21, "th"},
-                                           {"septillionth", MULTIPLIER, 24, "th"},
-                                           {"octillionth", MULTIPLIER, 27, "th"},
-                                           {"nonillionth", MULTIPLIER, 30, "th"},
-                                           {"decillionth", MULTIPLIER, 33, "th"},
-                                           {"minus", NUMBER_SIGN, '-'},
-                                           {"negative", NUMBER_SIGN, '-'},
-                                           {"plus", NUMBER_SIGN, '+'},
-                                           {"positive", NUMBER_SIGN, '+'},
-                                           {"pound", CURRENCY, 0xA3},
-                                           {"pounds", CURRENCY, 0xA3},
-                                           {"euro", CURRENCY, 0x20AC},
-                                           {"euros", CURRENCY, 0x20AC},
-                                           {"dollar", CURRENCY, '$'},
-                                           {"dollars", CURRENCY, '$'},
-                                           {"cent", CURRENCY, 0xA2},
-                                           {"cents", CURRENCY, 0xA2},
-                                           {"per", PER},
-                                           {"percent", PERCENT},
-                                           {"and", AND},
-                                           {"double", REPEAT, 2},
-                                           {"triple", REPEAT, 3},
-                                           {"point", POINT}};
+#include "core/eval/number_words.h"
 
 /* A word of the text. */
 typedef struct word {
   const uint32_t *at;
   size_t n;
-  const number_word *number; /* NULL for other words */
+  const tsr_number_word *number; /* NULL for other words */
 } word;
 
 typedef enum value_kind { NONE, INTEGER, DIGITS } value_kind;
@@ -191,15 +30,6 @@ typedef struct writer {
   uint32_t prefix;       /* written before what comes next; 0: none */
 } writer;
 
-int tsr_is_ascii(const uint32_t *at, size_t n, const char *ascii)
-{
-  size_t i = 0;
-  while (i < n && ascii[i] != '\0' && at[i] == (unsigned char)ascii[i]) {
-    i++;
-  }
-  return i == n && ascii[i] == '\0';
-}
-
 size_t tsr_end_of_word(const tsr_code_points *text, size_t begin)
 {
   while (begin < text->n && !tsr_is_space(text->at[begin])) {
@@ -208,17 +38,7 @@ size_t tsr_end_of_word(const tsr_code_points *text, size_t begin)
   return begin;
 }
 
-static const number_word *find_number_word(const uint32_t *at, size_t n)
-{
-  for (size_t i = 0; i < sizeof number_words / sizeof number_words[0]; i++) {
-    if (tsr_is_ascii(at, n, number_words[i].name)) {
-      return &number_words[i];
-    }
-  }
-  return NULL;
-}
-
-static int is_kind(const word *w, word_kind kind)
+static int is_kind(const word *w, tsr_word_kind kind)
 {
   return w && w->number && w->number->kind == kind && !w->number->suffix;
 }
@@ -551,7 +371,7 @@ static tsr_status read_special(writer *w, const word *before, const word *curren
 /* before, next: NULL at the ends. */
 static tsr_status read_number_word(writer *w, const word *before, const word *current, const word *next, int *skips)
 {
-  const number_word *number = current->number;
+  const tsr_number_word *number = current->number;
   switch (number->kind) {
   case ZERO:
     forget_zero(w);
@@ -674,7 +494,7 @@ static const char *half_after(const tsr_code_points *text, size_t begin, size_t 
   if (first == end) {
     return "";
   }
-  word last = {text->at + first, end - first, find_number_word(text->at + first, end - first)};
+  word last = {text->at + first, end - first, tsr_find_number_word(text->at + first, end - first)};
   return is_one(&last) || is_kind(&last, TENS) || is_kind(&last, ZERO) || is_kind(&last, MULTIPLIER) ? "point five"
                                                                                                      : "and a half";
 }
@@ -825,7 +645,7 @@ static tsr_status split_words(const tsr_code_points *text, word **words, size_t 
     for (size_t i = skip_space(text, 0), end; i < text->n; i = skip_space(text, end)) {
       end = tsr_end_of_word(text, i);
       if (fills) {
-        (*words)[*n] = (word){text->at + i, end - i, find_number_word(text->at + i, end - i)};
+        (*words)[*n] = (word){text->at + i, end - i, tsr_find_number_word(text->at + i, end - i)};
       }
       ++*n;
     }

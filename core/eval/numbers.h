@@ -14,7 +14,4 @@ tsr_status tsr_write_numbers(tsr_code_points *text, tsr_code_points *result) TSR
 /* Where the word ends that begins at text[begin]: before white space, or at the text's end. */
 size_t tsr_end_of_word(const tsr_code_points *text, size_t begin);
 
-/* 1 if the n code points are those of `ascii`. */
-int tsr_is_ascii(const uint32_t *at, size_t n, const char *ascii);
-
 #endif
