@@ -28,6 +28,7 @@
 #define cpu_operators                  CPU_AT_LEVEL(cpu_operators)
 #define cpu_prepare_matmul             CPU_AT_LEVEL(cpu_prepare_matmul)
 #define cpu_run_matmul                 CPU_AT_LEVEL(cpu_run_matmul)
+#define cpu_prepare_conv1d             CPU_AT_LEVEL(cpu_prepare_conv1d)
 #define cpu_prepare_matmul_topk        CPU_AT_LEVEL(cpu_prepare_matmul_topk)
 #define cpu_prepare_matmul_log_topk    CPU_AT_LEVEL(cpu_prepare_matmul_log_topk)
 #define cpu_run_matmul_topk            CPU_AT_LEVEL(cpu_run_matmul_topk)
@@ -72,6 +73,7 @@
 #define cpu_widen_row                  CPU_WITH_VECTORS(cpu_widen_row)
 
 int32_t cpu_prepare_matmul(cpu_line *line, cpu_preparation *preparation);
+int32_t cpu_prepare_conv1d(cpu_line *line, cpu_preparation *preparation); /* as a product, which cpu_run_matmul runs */
 int32_t cpu_prepare_matmul_topk(cpu_line *line, cpu_preparation *preparation);
 int32_t cpu_prepare_matmul_log_topk(cpu_line *line, cpu_preparation *preparation);
 int32_t cpu_prepare_rows(cpu_line *line, cpu_preparation *preparation); /* scratch of a few rows of the first operand */

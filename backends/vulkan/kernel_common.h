@@ -89,6 +89,7 @@ int tsr_vk_plan_append(tsr_vk_planner *planner);
 int tsr_vk_plan_update(tsr_vk_planner *planner);
 int tsr_vk_plan_concat(tsr_vk_planner *planner);
 int tsr_vk_plan_matmul(tsr_vk_planner *planner);
+int tsr_vk_plan_conv1d(tsr_vk_planner *planner);
 int tsr_vk_plan_softmax(tsr_vk_planner *planner); /* and log_softmax */
 int tsr_vk_plan_norm(tsr_vk_planner *planner);    /* layernorm, rmsnorm */
 int tsr_vk_plan_reduce_sum(tsr_vk_planner *planner);

@@ -35,6 +35,10 @@ typedef struct tsr_vk_product {
 /* Workgroups that keep most devices busy. How many a device executes at a time Vulkan does not tell. */
 #define TSR_VK_ENOUGH_GROUPS 256
 
+/* Plans a product of floats by the variant that is forced, measured or chosen. Its line's attributes are those of a
+ * matmul, with the operands in the same slots. 0 if no variant can be had. */
+int tsr_vk_plan_product(tsr_vk_planner *planner, const tsr_vk_product *product);
+
 /* Invocations of a subgroup that can be asked for: enough for a row of sums, few enough for registers for each, and no
  * more than needed; 0: none can be asked for. */
 uint32_t tsr_vk_narrow_subgroup(const tsr_vk_caps *caps);

@@ -113,6 +113,21 @@ static int may_be_fused(const tsr_vk_caps *caps, const tsr_vk_product *p)
          (forced >= TSR_VK_VARIANT_MATMUL_I8_VECTOR && forced <= TSR_VK_VARIANT_MATMUL_I8_FUSED_SUBGROUPS_DOT);
 }
 
+static int plan_chosen(tsr_vk_planner *planner, const tsr_vk_product *p, int32_t tuned, int32_t chosen)
+{
+  return plan(planner, p, planner->caps->forced) || plan(planner, p, tuned) ||
+         plan(planner, p, tsr_vk_choose_cooperative(planner, p)) || plan(planner, p, chosen) ||
+         (chosen == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP && plan(planner, p, TSR_VK_VARIANT_MATMUL_VECTOR)) ||
+         plan(planner, p, TSR_VK_VARIANT_MATMUL_GENERIC);
+}
+
+int tsr_vk_plan_product(tsr_vk_planner *planner, const tsr_vk_product *p)
+{
+  planner->plan->class = class_of(planner, p);
+  const int32_t tuned = tsr_vk_tuning_find(planner->caps->tuning, &planner->plan->class);
+  return plan_chosen(planner, p, tuned, choose(planner->caps, p));
+}
+
 int tsr_vk_plan_matmul(tsr_vk_planner *planner)
 {
   tsr_vk_product p = {
@@ -147,8 +162,5 @@ int tsr_vk_plan_matmul(tsr_vk_planner *planner)
   if (planner->topk.k > 0) {
     return plan_topk(planner, &p, tuned, chosen);
   }
-  return plan(planner, &p, planner->caps->forced) || plan(planner, &p, tuned) ||
-         plan(planner, &p, tsr_vk_choose_cooperative(planner, &p)) || plan(planner, &p, chosen) ||
-         (chosen == TSR_VK_VARIANT_MATMUL_VECTOR_SUBGROUP && plan(planner, &p, TSR_VK_VARIANT_MATMUL_VECTOR)) ||
-         plan(planner, &p, TSR_VK_VARIANT_MATMUL_GENERIC);
+  return plan_chosen(planner, &p, tuned, chosen);
 }

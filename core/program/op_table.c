@@ -41,7 +41,8 @@ enum {
   BUCKETS = TSR_READS_BUCKETS,
   EXTENT = TSR_READS_EXTENT,
   PADDING = TSR_READS_PADDING,
-  DTYPE = TSR_READS_DTYPE
+  DTYPE = TSR_READS_DTYPE,
+  STRIDE = TSR_READS_STRIDE
 };
 
 /* clang-format off */
@@ -266,6 +267,12 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
          .out = {{"parameter", F32, 0, 2}, {"m", F32, 0, 2}, {"v", F32, 0, 2}, {"average", F32, 1, 2}}},
         tsr_rule_adam, tsr_flops_per_input, NULL,
         .attributes = ADAM, .cost = 14, .writes_states = 1},
+    [TSR_OP_CONV1D] = {
+        {.name = "conv1d", .tolerance = TSR_CLASS_PRODUCT,
+         .formula = "y[b, t, o] = sum of x[b, stride t + k, i] weight[o, k, i] + bias[o]",
+         .in = {{"x", F32, 0, 8}, {"weight", FLOATS, 0, 8}, {"bias", F32, 1, 8}}, .out = {{"y", F32, 0, 8}}},
+        tsr_rule_conv1d, tsr_flops_conv1d, NULL,
+        .attributes = STRIDE},
 };
 /* clang-format on */
 
@@ -322,6 +329,12 @@ double tsr_flops_matmul(const tsr_program_desc *program, const tsr_line_desc *li
 {
   const tsr_tensor_desc *a = tsr_tensor_at(program, line->in[0]);
   return 2.0 * elements(program, line->out[0]) * (double)a->extent[a->rank - 1];
+}
+
+double tsr_flops_conv1d(const tsr_program_desc *program, const tsr_line_desc *line)
+{
+  const tsr_tensor_desc *weight = tsr_tensor_at(program, line->in[1]);
+  return 2.0 * elements(program, line->out[0]) * (double)weight->extent[1] * (double)weight->extent[2];
 }
 
 /* products: pairs of products of the scores' size, one with the keys' width and one with the values'. */

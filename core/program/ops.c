@@ -90,6 +90,44 @@ tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b)
   return tsr_matmul(p, a, b, TSR_NONE, 1.0f, TSR_ACTIVATION_NONE);
 }
 
+/* x, copied unless its rows lie side by side. */
+static tsr_ref in_rows(tsr_program *p, tsr_ref x)
+{
+  const tsr_tensor_desc *t = &p->tensors[x];
+  return t->rank < 2 || tsr_tensor_in_rows(t) ? x : tsr_copy(p, x, t->dtype);
+}
+
+tsr_ref tsr_program_zero_rows(tsr_program *p, tsr_ref x, int64_t rows)
+{
+  const tsr_shape own = tsr_ref_shape(p, x);
+  tsr_ref zeros = tsr_reduce_sum(p, tsr_slice(p, x, 1, 0, 0), 1 << 1); /* a sum over nothing */
+  return tsr_expand(p, zeros, TSR_SHAPE(own.extent[0], rows, own.extent[2]));
+}
+
+/* x [B, T, I] between so many rows of zeros on each side; what is no such tensor is for the rule to refuse. */
+static tsr_ref padded(tsr_program *p, tsr_ref x, int64_t padding)
+{
+  const tsr_tensor_desc *t = &p->tensors[x];
+  if (t->rank != 3 || t->dtype != TSR_F32 || padding == 0) {
+    return in_rows(p, x);
+  }
+  const tsr_ref zeros = tsr_program_zero_rows(p, x, padding);
+  return tsr_concat(p, (const tsr_ref[]){zeros, x, zeros}, 3, 1);
+}
+
+tsr_ref tsr_conv1d(tsr_program *p, tsr_ref x, tsr_ref weight, tsr_ref bias, int32_t stride, int32_t padding)
+{
+  if (!tsr_program_has(p, TSR_OP_CONV1D, x) || !tsr_program_has(p, TSR_OP_CONV1D, weight)) {
+    return TSR_INVALID;
+  }
+  if (padding < 0) {
+    return tsr_program_fail(p, TSR_OP_CONV1D, TSR_ERR_ARGUMENT, "the padding is at least 0, not %d", padding);
+  }
+  x = padded(p, x, padding);
+  tsr_line_desc line = {.op = TSR_OP_CONV1D, .in = {x, in_rows(p, weight), bias}, .attributes = {.stride = stride}};
+  return tsr_line_append(p, &line);
+}
+
 tsr_ref tsr_softmax(tsr_program *p, tsr_ref x, tsr_ref mask)
 {
   tsr_line_desc line = {.op = TSR_OP_SOFTMAX, .in = {x, mask}};

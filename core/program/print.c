@@ -135,6 +135,9 @@ static void put_attributes(writer *out, const tsr_program *program, const tsr_li
   if (reads & TSR_READS_K) {
     put(out, " k %d", a->k);
   }
+  if (reads & TSR_READS_STRIDE && a->stride != 1) {
+    put(out, " stride %d", a->stride);
+  }
   for (int32_t i = 0; reads & TSR_READS_AXES && i < program->tensors[line->in[0]].rank; i++) {
     if (a->axes & 1 << i) {
       put(out, " axis %d", i);

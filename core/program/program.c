@@ -158,6 +158,17 @@ int tsr_tensor_contiguous(const tsr_tensor_desc *tensor)
   return 1;
 }
 
+int tsr_tensor_in_rows(const tsr_tensor_desc *tensor)
+{
+  tsr_tensor_desc rows = *tensor;
+  rows.rank = 2;
+  for (int32_t i = 0; i < 2; i++) {
+    rows.extent[i] = tensor->extent[tensor->rank - 2 + i];
+    rows.stride[i] = tensor->stride[tensor->rank - 2 + i];
+  }
+  return tsr_tensor_contiguous(&rows);
+}
+
 tsr_ref tsr_program_view(tsr_program *program, const tsr_tensor_desc *view)
 {
   if (!grow_tensors(program)) {

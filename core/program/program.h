@@ -60,6 +60,12 @@ tsr_ref tsr_program_expand(tsr_program *program, tsr_ref x, const tsr_shape *sha
 /* x under other extents; TSR_INVALID, without an error set, if no strides express it. */
 tsr_ref tsr_program_reshape(tsr_program *program, tsr_ref x, const tsr_shape *shape);
 
+/* 1 if the last two axes of a tensor, of rank 2 or more, are rows side by side. */
+int tsr_tensor_in_rows(const tsr_tensor_desc *tensor);
+
+/* Rows of zeros, such as stand before and behind x [B, T, I]: [B, rows, I]. */
+tsr_ref tsr_program_zero_rows(tsr_program *program, tsr_ref x, int64_t rows);
+
 /* A label's text for the line that is being appended. */
 const char *tsr_program_label(tsr_program *program);
 
@@ -117,7 +123,8 @@ enum {
   TSR_READS_BUCKETS = 1 << 13,
   TSR_READS_EXTENT = 1 << 14,
   TSR_READS_PADDING = 1 << 15,
-  TSR_READS_DTYPE = 1 << 16
+  TSR_READS_DTYPE = 1 << 16,
+  TSR_READS_STRIDE = 1 << 17
 };
 
 /* Types that a slot takes since a later minor of the ABI than the one that named it. */
@@ -147,6 +154,7 @@ const tsr_op_row *tsr_op_row_of(int32_t op);
 
 /* The rules, one per operator or family; each stands in the file of its family. */
 int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line);
+int tsr_rule_conv1d(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_softmax(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_norm(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_mask(tsr_program *program, tsr_line_desc *line);
@@ -189,6 +197,7 @@ void tsr_gradient_cross_entropy(tsr_program *program, tsr_gradient_call *call);
 void tsr_gradient_sum_of_squares(tsr_program *program, tsr_gradient_call *call);
 
 double tsr_flops_matmul(const tsr_program_desc *program, const tsr_line_desc *line);
+double tsr_flops_conv1d(const tsr_program_desc *program, const tsr_line_desc *line);
 double tsr_flops_attention(const tsr_program_desc *program, const tsr_line_desc *line);
 double tsr_flops_attention_gradient(const tsr_program_desc *program, const tsr_line_desc *line);
 double tsr_flops_per_input(const tsr_program_desc *program, const tsr_line_desc *line); /* the row's cost */

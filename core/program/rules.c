@@ -179,6 +179,38 @@ int tsr_rule_matmul(tsr_program *program, tsr_line_desc *line)
   return tsr_rule_expand(program, line, 2, &full) && tsr_rule_result(program, line, 0, TSR_F32, &full);
 }
 
+int tsr_rule_conv1d(tsr_program *program, tsr_line_desc *line)
+{
+  if (!tsr_rule_rank(program, line, 0, 3, 3) || !tsr_rule_rank(program, line, 1, 3, 3)) {
+    return 0;
+  }
+  const int32_t stride = line->attributes.stride;
+  tsr_shape x = tsr_rule_shape(program, line, 0), weight = tsr_rule_shape(program, line, 1);
+  const int64_t kernel = weight.extent[1], time = x.extent[1];
+  char text_x[128], text_weight[128];
+  tsr_shape_print(&x, text_x, sizeof text_x);
+  tsr_shape_print(&weight, text_weight, sizeof text_weight);
+  if (stride < 1) {
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "the stride is at least 1, not %d", stride);
+    return 0;
+  }
+  if (x.extent[2] != weight.extent[2]) {
+    tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "x %s and weight %s: the last extents differ", text_x,
+                     text_weight);
+    return 0;
+  }
+  if (kernel < 1 || time < kernel) {
+    tsr_program_fail(program, line->op, TSR_ERR_SHAPE,
+                     "x %s, with its padding, and weight %s: the kernel has 1 to %lld rows, not %lld", text_x,
+                     text_weight, (long long)time, (long long)kernel);
+    return 0;
+  }
+  const tsr_shape y = TSR_SHAPE(x.extent[0], (time - kernel) / stride + 1, weight.extent[0]);
+  const tsr_shape bias = TSR_SHAPE(weight.extent[0]);
+  return tsr_rule_exactly(program, line, 2, &bias) && tsr_rule_expand(program, line, 2, &y) &&
+         tsr_rule_result(program, line, 0, TSR_F32, &y);
+}
+
 int tsr_rule_softmax(tsr_program *program, tsr_line_desc *line)
 {
   if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK)) {

@@ -156,6 +156,7 @@ static int32_t rate_of(const tsr_program_desc *program, const tsr_line_desc *lin
 {
   switch (line->op) {
   case TSR_OP_MATMUL:
+  case TSR_OP_CONV1D:
     switch (tsr_tensor_at(program, line->in[1])->dtype) {
     case TSR_F32:
       return TSR_RATE_F32;

@@ -50,7 +50,7 @@ extern "C" {
 #endif
 
 #define TSR_ABI_MAJOR 1u
-#define TSR_ABI_MINOR 7u
+#define TSR_ABI_MINOR 8u
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
@@ -183,7 +183,12 @@ enum {
   TSR_OP_ADAM = 34, /* in gradient, control, norm?      out parameter, m, v, average?   (states, read too)
                                        *                                  beta1, beta2, epsilon, decay, decoupled,
                                        *                                  max_norm */
-  TSR_OP_COUNT = 35 /* one past the last */
+
+  /* since 1.8 */
+  TSR_OP_CONV1D = 35, /* in x, weight, bias?            out y            stride
+                       * The last two axes of x, and of weight, lie in memory as one row: rows of x begin `in` elements
+                       * apart, elements of a row 1 */
+  TSR_OP_COUNT = 36   /* one past the last */
 };
 
 /* tsr_op_attributes.activation */
@@ -327,6 +332,9 @@ typedef struct tsr_op_attributes {
 
   /* since 1.5; the host does not offer a line in which it is 1 to a plugin whose abi_minor is older */
   int32_t clamped; /* relative: 1: a row for each distance from -max_distance to max_distance, and no buckets */
+
+  /* since 1.8 */
+  int32_t stride; /* conv1d: rows of x from a window to the next, at least 1 */
 } tsr_op_attributes;
 
 /* One line: an operator, its operands, its results. */

@@ -87,6 +87,17 @@ TSR_API tsr_ref tsr_matmul_i4(tsr_program *p, tsr_ref a, tsr_ref b, tsr_ref scal
 /* y = a @ b: tsr_matmul with alpha 1, no bias, no activation. */
 TSR_API tsr_ref tsr_product(tsr_program *p, tsr_ref a, tsr_ref b);
 
+/* One-dimensional convolution (a cross-correlation, as all frameworks have it):
+ *   y[b, t, o] = sum_{k, i} x[b, stride t + k - padding, i] weight[o, k, i] + bias[o]
+ *   x      [B, T, I] f32; rows before the first and behind the last are zeros
+ *   weight [O, K, I] f32|f16|bf16, K at least 1
+ *   bias   [O] f32, or TSR_NONE
+ *   stride at least 1, padding at least 0; T + 2 padding at least K
+ * Returns y [B, (T + 2 padding - K) / stride + 1, O]. The line itself knows no padding: rows of zeros are put around x
+ * by lines before it, and an x or a weight whose rows of T I, or K I, elements do not lie side by side is copied. I = 0
+ * gives the bias. Class: product. */
+TSR_API tsr_ref tsr_conv1d(tsr_program *p, tsr_ref x, tsr_ref weight, tsr_ref bias, int32_t stride, int32_t padding);
+
 /* y = softmax(z) along the last axis: exp(z - max z) / sum exp(z - max z), where z = x + mask, rounded to f32.
  *   x    [.., N] f32, rank 1 to 4
  *   mask f32, broadcasts to x, or TSR_NONE; -inf excludes

@@ -352,6 +352,14 @@ class Program:
         number = _chosen("dtype", dtype or x.dtype, _DTYPES)
         return self._take(lib.tsr_copy(self._program, self._ref(x), number))
 
+    def conv1d(
+        self, x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, *, stride: int = 1, padding: int = 0
+    ) -> Tensor:
+        """The convolution of x [batch, time, in] with weight [out, kernel, in], `padding` rows of zeros around x."""
+        return self._take(
+            lib.tsr_conv1d(self._program, self._ref(x), self._ref(weight), self._ref(bias), stride, padding)
+        )
+
     def append(self, state: Tensor, x: Tensor, position: Optional[Tensor] = None) -> Tensor:
         """state[b, position[b] + l] = x[b, l]; returns the state as it is after the line."""
         return self._take(lib.tsr_append(self._program, self._ref(state), self._ref(x), self._ref(position)))

@@ -45,6 +45,7 @@ def near(found, expected, atol=2e-5):
 A, B, X = normal(2, 3, 4), normal(4, 5), normal(3, 6)
 GAIN, BIAS = normal(6), normal(6)
 MEAN, DEVIATION = X.mean(-1, keepdims=True), X - X.mean(-1, keepdims=True)
+WINDOWS, PADDED = normal(2, 2, 4), np.pad(A, ((0, 0), (1, 1), (0, 0)))
 IDS = np.array([[2, 0], [1, 9]], np.int32)
 ROWS = np.concatenate([X, np.zeros((7, 6), np.float32)])[IDS]
 
@@ -89,6 +90,11 @@ CASES = {
     "silu": (lambda p, x: p.silu(x), dict(x=X), X / (1 + np.exp(-X))),
     "embedding": (lambda p, t, i: p.embedding(t, i, alpha=2.0), dict(t=X, i=IDS), 2 * ROWS),
     "copy": (lambda p, x: p.copy(x, "f16"), dict(x=X), X.astype(np.float16)),
+    "conv1d": (
+        lambda p, x, w, b: p.conv1d(x, w, b, stride=2, padding=1),
+        dict(x=A, w=WINDOWS, b=GAIN[:2]),
+        np.stack([np.einsum("bki,oki->bo", PADDED[:, t : t + 2], WINDOWS) for t in (0, 2)], 1) + GAIN[:2],
+    ),
     "gather": (lambda p, x, i: p.gather(x, i, -1), dict(x=X, i=np.array([5, 1, 1], np.int32)), X[:, [5, 1, 1]]),
     "scatter_add": (
         lambda p, x, i: p.scatter_add(x, i, 0, 4, alpha=2.0),

@@ -412,6 +412,8 @@ static tsr_status bound_line(check_values *values, const tsr_line_desc *desc)
     return !desc->in[3]                                                     ? check_bound_matmul(values, desc)
            : check_tensor_of(values, desc->in[3]).storage->dtype == TSR_F16 ? check_bound_matmul_i4(values, desc)
                                                                             : check_bound_matmul_i8(values, desc);
+  case TSR_OP_CONV1D:
+    return check_bound_conv1d(values, desc);
   case TSR_OP_REDUCE_SUM:
     return check_bound_reduce_sum(values, desc);
   case TSR_OP_SOFTMAX:

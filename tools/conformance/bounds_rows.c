@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bounds of the operators that sum: matmul, reduce_sum, and those that normalise rows.
+ * Bounds of the operators that sum: matmul, conv1d, reduce_sum, and those that normalise rows.
  */
 #include "tools/conformance/bounds.h"
 
@@ -171,17 +171,11 @@ static void bound_columns(const product *p, factors *row, factors *columns, int6
  * |a| r(b), r as check_narrowing has it (where b is of that type already, only a subnormal of it may be lost); and a
  * sum that is cut off errs by 2u a step. Where a factor vanishes beside an infinity, the product is NaN instead: free.
  * Cut-off roundings are all of one sign: no statistics. */
-tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
+static tsr_status bound_product(product *p)
 {
-  const int32_t reduced = line->attributes.reduced_precision;
-  const double alpha = (double)line->attributes.alpha;
-  product p = {.a = check_tensor_of(values, line->in[0]),
-               .b = check_tensor_of(values, line->in[1]),
-               .bias = check_tensor_of(values, line->in[2]),
-               .y = check_tensor_of(values, line->out[0]),
-               .attributes = &line->attributes};
-  factors row = {.depth = p.a.extent[3], .width = 1}, columns = {.depth = p.a.extent[3], .width = LANES};
-  tsr_status status = check_errors_init(&p.y);
+  const double alpha = (double)p->attributes->alpha;
+  factors row = {.depth = p->a.extent[3], .width = 1}, columns = {.depth = p->a.extent[3], .width = LANES};
+  tsr_status status = check_errors_init(&p->y);
   int exponent;
   int64_t i[4];
 
@@ -197,20 +191,56 @@ tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
   row.carried = row.value + row.depth;
   columns.value = row.carried + row.depth;
   columns.carried = columns.value + row.depth * LANES;
-  p.narrow = reduced > 1 ? reduced : reduced ? (int32_t)p.b.dtype : 0;
-  p.binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) >= 0x1p-10 && fabs(alpha) <= 1.0;
-  p.y.storage->biased |= reduced != 0;
-  p.y.storage->terms = row.depth;
-  for (i[0] = 0; i[0] < p.y.extent[0]; i[0]++) {
-    for (i[1] = 0; i[1] < p.y.extent[1]; i[1]++) {
-      for (int64_t column = 0; column < p.y.extent[3]; column += LANES) {
+  p->binary = fabs(frexp(alpha, &exponent)) == 0.5 && fabs(alpha) >= 0x1p-10 && fabs(alpha) <= 1.0;
+  p->y.storage->biased |= p->narrow != 0;
+  p->y.storage->terms = row.depth;
+  for (i[0] = 0; i[0] < p->y.extent[0]; i[0]++) {
+    for (i[1] = 0; i[1] < p->y.extent[1]; i[1]++) {
+      for (int64_t column = 0; column < p->y.extent[3]; column += LANES) {
         i[3] = column;
-        bound_columns(&p, &row, &columns, i);
+        bound_columns(p, &row, &columns, i);
       }
     }
   }
   free(room);
   return TSR_OK;
+}
+
+tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line)
+{
+  const int32_t reduced = line->attributes.reduced_precision;
+  product p = {.a = check_tensor_of(values, line->in[0]),
+               .b = check_tensor_of(values, line->in[1]),
+               .bias = check_tensor_of(values, line->in[2]),
+               .y = check_tensor_of(values, line->out[0]),
+               .attributes = &line->attributes};
+
+  p.narrow = reduced > 1 ? reduced : reduced ? (int32_t)p.b.dtype : 0;
+  return bound_product(&p);
+}
+
+/* The product of x's windows, whose rows overlap, with the weight as a matrix of a row for each column. */
+tsr_status check_bound_conv1d(check_values *values, const tsr_line_desc *line)
+{
+  const tsr_op_attributes attributes = {.alpha = 1.0f};
+  product p = {.a = check_tensor_of(values, line->in[0]),
+               .b = check_tensor_of(values, line->in[1]),
+               .bias = check_tensor_of(values, line->in[2]),
+               .y = check_tensor_of(values, line->out[0]),
+               .attributes = &attributes};
+  const int64_t width = p.a.extent[3], depth = p.b.extent[2] * width, columns = p.b.extent[1];
+
+  p.a.extent[2] = p.y.extent[2];
+  p.a.extent[3] = depth;
+  p.a.stride[2] = line->attributes.stride * width;
+  p.a.stride[3] = 1;
+  p.b.stride[3] = p.b.stride[1];
+  p.b.extent[3] = columns;
+  p.b.extent[1] = 1;
+  p.b.stride[1] = 0;
+  p.b.extent[2] = depth;
+  p.b.stride[2] = 1;
+  return bound_product(&p);
 }
 
 /* As a product with ones. */

@@ -80,6 +80,7 @@ tsr_shape check_draw_large(check_draw *draw, int32_t low, int32_t high, int32_t 
 
 /* Each draws one case and adds it. `what`: the operator, or what the function says. */
 void check_random_matmul(check_table *table, check_draw *draw, int32_t what);
+void check_random_conv1d(check_table *table, check_draw *draw, int32_t what);
 void check_random_mask(check_table *table, check_draw *draw, int32_t what);
 void check_random_attention(check_table *table, check_draw *draw, int32_t what);
 void check_random_attention_gradient(check_table *table, check_draw *draw, int32_t what);

@@ -222,6 +222,7 @@ void check_cases_elementwise(check_table *table);
 void check_cases_copy(check_table *table);
 void check_cases_index(check_table *table);
 void check_cases_state(check_table *table);
+void check_cases_conv1d(check_table *table);
 void check_cases_mask(check_table *table);
 void check_cases_attention(check_table *table);
 void check_cases_attention_gradient(check_table *table);

@@ -133,6 +133,7 @@ static const struct {
     {"scatter_add", check_random_scatter, TSR_OP_SCATTER_ADD},
     {"concat", check_random_concat, TSR_OP_CONCAT},
     {"mask", check_random_mask, TSR_OP_MASK},
+    {"conv1d", check_random_conv1d, TSR_OP_CONV1D},
     {"add", check_random_elementwise, TSR_OP_ADD},
     {"mul", check_random_elementwise, TSR_OP_MUL},
     {"relu", check_random_elementwise, TSR_OP_RELU},

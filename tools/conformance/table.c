@@ -107,6 +107,7 @@ tsr_status check_table_create(check_table *table)
   memset(table, 0, sizeof(*table));
   for (table->perf = 0; table->perf < 2; table->perf++) {
     check_cases_matmul(table);
+    check_cases_conv1d(table);
     check_cases_reduce(table);
     check_cases_rows(table);
     check_cases_topk(table);

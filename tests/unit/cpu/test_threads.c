@@ -283,9 +283,19 @@ static void build_step(tsr_program *p, sample *s, tsr_device *device)
   }
 }
 
+static void build_convolutions(tsr_program *p, sample *s, tsr_device *device)
+{
+  const tsr_ref x = input(p, s, TSR_F32, TSR_SHAPE(2, 300, 80)), varies = input(p, s, TSR_F32, TSR_SHAPE(65, 3, 80));
+  const tsr_ref weight = constant(p, s, device, TSR_F32, TSR_SHAPE(130, 3, 80));
+  const tsr_ref bias = constant(p, s, device, TSR_F32, TSR_SHAPE(130));
+  output(p, s, tsr_conv1d(p, x, weight, bias, 1, 1));
+  output(p, s, tsr_conv1d(p, x, weight, TSR_NONE, 2, 1));
+  output(p, s, tsr_conv1d(p, x, varies, TSR_NONE, 2, 0));
+}
+
 typedef void (*build_fn)(tsr_program *p, sample *s, tsr_device *device);
 static const build_fn builders[] = {build_products,           build_training, build_rows, build_attention,
-                                    build_attention_gradient, build_loss,     build_step};
+                                    build_attention_gradient, build_loss,     build_step, build_convolutions};
 
 enum { N_SAMPLES = sizeof builders / sizeof builders[0] };
 

@@ -481,6 +481,71 @@ static void test_slots(void **state)
   tsr_program_destroy(p);
 }
 
+/* Rows of zeros are put around x by lines of their own; what does not lie in rows is copied. */
+static void test_conv1d(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 9, 4)), w = tsr_constant(p, "w", TSR_F16, TSR_SHAPE(6, 3, 4));
+  tsr_ref turned = tsr_input(p, "turned", TSR_F32, TSR_SHAPE(2, 4, 9)),
+          bias = tsr_constant(p, "b", TSR_F32, TSR_SHAPE(6));
+  assert_shape(p, tsr_conv1d(p, x, w, bias, 1, 0), TSR_SHAPE(2, 7, 6));
+  assert_int_equal(tsr_program_line_count(p), 1);
+  assert_shape(p, tsr_conv1d(p, tsr_slice(p, x, 1, 2, 5), tsr_slice(p, w, 0, 1, 3), TSR_NONE, 3, 0),
+               TSR_SHAPE(2, 1, 3));
+  assert_int_equal(tsr_program_line_count(p), 2);
+  assert_shape(p, tsr_conv1d(p, x, w, bias, 2, 1), TSR_SHAPE(2, 5, 6));
+  const tsr_program_desc *desc = tsr_program_describe(p);
+  assert_int_equal(desc->n_lines, 5);
+  assert_int_equal(tsr_line_at(desc, 2)->op, TSR_OP_REDUCE_SUM);
+  assert_int_equal(tsr_line_at(desc, 3)->op, TSR_OP_CONCAT);
+  assert_int_equal(tsr_line_at(desc, 4)->attributes.stride, 2);
+  assert_true(tsr_line_flops(desc, 4) == 2.0 * (2 * 5 * 6) * (3 * 4));
+  assert_shape(p, tsr_conv1d(p, tsr_transpose(p, turned, 1, 2), tsr_slice(p, w, 1, 0, 2), TSR_NONE, 1, 0),
+               TSR_SHAPE(2, 8, 6));
+  desc = tsr_program_describe(p);
+  assert_int_equal(desc->n_lines, 7);
+  assert_int_equal(tsr_line_at(desc, 5)->op, TSR_OP_COPY);
+  assert_shape(p, tsr_conv1d(p, x, tsr_slice(p, w, 2, 0, 4), TSR_NONE, INT32_MAX, 0), TSR_SHAPE(2, 1, 6));
+  char text[200];
+  assert_non_null(strstr(tsr_program_print_line(p, 4, text, sizeof text), "stride 2"));
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+}
+
+static void test_conv1d_errors(void **state)
+{
+  static const struct {
+    int64_t time, in, kernel;
+    int32_t stride, padding, bias;
+    tsr_status status;
+    const char *fragment;
+  } cases[] = {{5, 4, 6, 1, 0, 3, TSR_ERR_SHAPE, "the kernel has 1 to 5 rows, not 6"},
+               {5, 4, 8, 1, 1, 3, TSR_ERR_SHAPE, "the kernel has 1 to 7 rows, not 8"},
+               {5, 4, 0, 1, 0, 3, TSR_ERR_SHAPE, "the kernel has 1 to 5 rows, not 0"},
+               {5, 3, 2, 1, 0, 3, TSR_ERR_SHAPE, "x [1, 5, 3] and weight [3, 2, 4]: the last extents differ"},
+               {5, 4, 2, 0, 0, 3, TSR_ERR_ARGUMENT, "the stride is at least 1, not 0"},
+               {5, 4, 2, 1, -1, 3, TSR_ERR_ARGUMENT, "the padding is at least 0, not -1"},
+               {5, 4, 2, 1, 0, 2, TSR_ERR_SHAPE, "the operand 'bias' must have extents [3], not [2]"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tsr_program *p;
+    assert_int_equal(tsr_program_create(&p), TSR_OK);
+    tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(1, cases[i].time, cases[i].in));
+    tsr_ref w = tsr_input(p, "w", TSR_F32, TSR_SHAPE(3, cases[i].kernel, 4));
+    tsr_ref bias = tsr_input(p, "b", TSR_F32, TSR_SHAPE(cases[i].bias));
+    assert_int_equal(tsr_conv1d(p, x, w, bias, cases[i].stride, cases[i].padding), TSR_INVALID);
+    assert_error(p, cases[i].status, cases[i].fragment);
+    tsr_program_destroy(p);
+  }
+  for (int32_t padding = 0; padding < 2; padding++) {
+    tsr_program *p;
+    assert_int_equal(tsr_program_create(&p), TSR_OK);
+    tsr_ref matrix = tsr_input(p, "x", TSR_F32, TSR_SHAPE(5, 4)), w = tsr_input(p, "w", TSR_F32, TSR_SHAPE(3, 2, 4));
+    assert_int_equal(tsr_conv1d(p, matrix, w, TSR_NONE, 1, padding), TSR_INVALID);
+    assert_error(p, TSR_ERR_SHAPE, "the operand 'x' must have rank 3 to 3, not 2");
+    tsr_program_destroy(p);
+  }
+}
+
 /* What a backend of an older minor is not asked about: by the operands, types and attributes that a line has. */
 static void test_since(void **state)
 {
@@ -492,7 +557,7 @@ static void test_since(void **state)
   tsr_ref k = tsr_input(p, "k", TSR_BF16, TSR_SHAPE(1, 2, 1, 4));
   tsr_ref whole = tsr_input(p, "whole", TSR_I8, TSR_SHAPE(4, 16));
   tsr_ref halves = tsr_input(p, "halves", TSR_F16, TSR_SHAPE(4, 1));
-  uint32_t expected[17];
+  uint32_t expected[18];
   int32_t n = 0;
   tsr_matmul(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), expected[n++] = 0;
   tsr_matmul_reduced_precision(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, 0),
@@ -515,6 +580,8 @@ static void test_since(void **state)
   tsr_attention(p, &args), expected[n++] = 0;
   args.reduced_precision = TSR_BF16; /* an older backend would take it for f16 */
   tsr_attention(p, &args), expected[n++] = 6;
+  tsr_conv1d(p, tsr_reshape(p, x, TSR_SHAPE(1, 2, 4)), tsr_reshape(p, q, TSR_SHAPE(1, 2, 4)), TSR_NONE, 1, 0);
+  expected[n++] = 8;
   assert_int_equal(tsr_program_status(p), TSR_OK);
   assert_int_equal(tsr_program_line_count(p), n);
   for (int32_t i = 0; i < n; i++) {
@@ -652,6 +719,8 @@ int main(void)
       TEST(test_outputs),
       TEST(test_scopes),
       cmocka_unit_test(test_slots),
+      TEST(test_conv1d),
+      TEST(test_conv1d_errors),
       TEST(test_since),
       TEST(test_shared_attribute),
       TEST(test_huge),

@@ -206,6 +206,25 @@ static void test_concat_and_scatter_add(void **state)
   fixture_expect(&f, columns, 0, VALUES(3, 0, 7, 0));
 }
 
+static void test_conv1d(void **state)
+{
+  (void)state;
+  fixture_begin(&f);
+  const int32_t x = fixture_f32(&f, EXTENTS(1, 5, 2), VALUES(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  const int32_t y = fixture_result(&f, TSR_F32, EXTENTS(1, 2, 2)), z = fixture_result(&f, TSR_F32, EXTENTS(1, 2, 1));
+  const int32_t bias = fixture_f32(&f, EXTENTS(2), VALUES(100, 200));
+  tsr_line_desc *line = fixture_line(&f, TSR_OP_CONV1D);
+  line->in[0] = x, line->out[0] = y, line->attributes.stride = 2;
+  line->in[1] = fixture_f32(&f, EXTENTS(2, 3, 2), VALUES(1, 0, 0, 0, 0, 0, 0, 1, 0, 10, 1, 0));
+  line->in[2] = fixture_view(&f, bias, EXTENTS(1, 2, 2), STRIDES(0, 0, 1), 0);
+  line = fixture_line(&f, TSR_OP_CONV1D);
+  line->in[0] = x, line->out[0] = z, line->attributes.stride = 3;
+  line->in[1] = fixture_half(&f, TSR_F16, EXTENTS(1, 2, 2), HALVES(0x3c00, 0x4000, 0, 0x3c00)); /* 1, 2, 0, 1 */
+  fixture_run(&f);
+  fixture_expect(&f, y, 0, VALUES(101, 200 + 2 + 40 + 5, 105, 200 + 6 + 80 + 9));
+  fixture_expect(&f, z, 0, VALUES(1 + 4 + 4, 7 + 16 + 10));
+}
+
 static tsr_line_desc *gradient_line(int32_t op, int32_t x, int32_t dy, int32_t dx)
 {
   tsr_line_desc *line = fixture_line(&f, op);
@@ -272,10 +291,15 @@ static void test_attention_gradient_of_excluded_keys(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dropout),        cmocka_unit_test(test_dropout_of_a_view),
-      cmocka_unit_test(test_loss),           cmocka_unit_test(test_adam),
-      cmocka_unit_test(test_sum_of_squares), cmocka_unit_test(test_concat_and_scatter_add),
-      cmocka_unit_test(test_specials),       cmocka_unit_test(test_attention_gradient_of_excluded_keys),
+      cmocka_unit_test(test_dropout),
+      cmocka_unit_test(test_dropout_of_a_view),
+      cmocka_unit_test(test_loss),
+      cmocka_unit_test(test_adam),
+      cmocka_unit_test(test_conv1d),
+      cmocka_unit_test(test_sum_of_squares),
+      cmocka_unit_test(test_concat_and_scatter_add),
+      cmocka_unit_test(test_specials),
+      cmocka_unit_test(test_attention_gradient_of_excluded_keys),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
