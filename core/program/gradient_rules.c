@@ -10,8 +10,7 @@ static tsr_shape shape_of(const tsr_program *program, tsr_ref x)
   return tsr_tensor_shape(&program->tensors[x]);
 }
 
-/* x as a matrix of `columns`, copied if its strides do not allow that. */
-static tsr_ref as_rows(tsr_program *program, tsr_ref x, int64_t columns)
+tsr_ref tsr_program_as_rows(tsr_program *program, tsr_ref x, int64_t columns)
 {
   tsr_shape shape = shape_of(program, x);
   tsr_shape rows = TSR_SHAPE(columns > 0 ? tsr_shape_elements(&shape) / columns : 0, columns);
@@ -214,8 +213,8 @@ void tsr_gradient_embedding(tsr_program *program, tsr_gradient_call *call)
     return;
   }
   tsr_shape table = shape_of(program, line->in[0]), ids = shape_of(program, line->in[1]);
-  tsr_ref rows = as_rows(program, call->out[0], table.extent[1]);
-  tsr_ref list = program->status == TSR_OK ? as_rows(program, line->in[1], 1) : TSR_INVALID;
+  tsr_ref rows = tsr_program_as_rows(program, call->out[0], table.extent[1]);
+  tsr_ref list = program->status == TSR_OK ? tsr_program_as_rows(program, line->in[1], 1) : TSR_INVALID;
   list = program->status == TSR_OK ? tsr_reshape(program, list, TSR_SHAPE(tsr_shape_elements(&ids))) : TSR_INVALID;
   call->in[0] = tsr_scatter_add(program, rows, list, 0, table.extent[0], line->attributes.alpha);
   int64_t padding = (int64_t)line->attributes.padding - 1;

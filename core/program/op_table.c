@@ -271,7 +271,7 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
         {.name = "conv1d", .tolerance = TSR_CLASS_PRODUCT,
          .formula = "y[b, t, o] = sum of x[b, stride t + k, i] weight[o, k, i] + bias[o]",
          .in = {{"x", F32, 0, 8}, {"weight", FLOATS, 0, 8}, {"bias", F32, 1, 8}}, .out = {{"y", F32, 0, 8}}},
-        tsr_rule_conv1d, tsr_flops_conv1d, NULL,
+        tsr_rule_conv1d, tsr_flops_conv1d, tsr_gradient_conv1d,
         .attributes = STRIDE},
 };
 /* clang-format on */

@@ -63,6 +63,9 @@ tsr_ref tsr_program_reshape(tsr_program *program, tsr_ref x, const tsr_shape *sh
 /* 1 if the last two axes of a tensor, of rank 2 or more, are rows side by side. */
 int tsr_tensor_in_rows(const tsr_tensor_desc *tensor);
 
+/* x as a matrix of `columns`, copied if its strides do not allow that. x is valid. */
+tsr_ref tsr_program_as_rows(tsr_program *program, tsr_ref x, int64_t columns);
+
 /* Rows of zeros, such as stand before and behind x [B, T, I]: [B, rows, I]. */
 tsr_ref tsr_program_zero_rows(tsr_program *program, tsr_ref x, int64_t rows);
 
@@ -180,6 +183,7 @@ int tsr_rule_sum_of_squares(tsr_program *program, tsr_line_desc *line);
 int tsr_rule_adam(tsr_program *program, tsr_line_desc *line);
 
 void tsr_gradient_matmul(tsr_program *program, tsr_gradient_call *call);
+void tsr_gradient_conv1d(tsr_program *program, tsr_gradient_call *call);
 void tsr_gradient_softmax(tsr_program *program, tsr_gradient_call *call); /* and log_softmax */
 void tsr_gradient_norm(tsr_program *program, tsr_gradient_call *call);
 void tsr_gradient_mask(tsr_program *program, tsr_gradient_call *call);

@@ -73,6 +73,38 @@ static tsr_ref fused_silu(maker *m)
   return fused(m, TSR_ACTIVATION_SILU);
 }
 
+static tsr_ref conv1d(maker *m)
+{
+  return tsr_conv1d(m->p, leaf(m, 2, 5, 3), leaf(m, 4, 3, 3), leaf(m, 4), 1, 1);
+}
+
+static tsr_ref conv1d_stride(maker *m) /* two remainders, and a row that no window reaches */
+{
+  tsr_ref x = tsr_conv1d(m->p, leaf(m, 2, 6, 2), leaf(m, 3, 3, 2), TSR_NONE, 2, 1);
+  return tsr_conv1d(m->p, tsr_silu(m->p, x), leaf(m, 2, 2, 3), leaf(m, 2), 1, 0);
+}
+
+static tsr_ref conv1d_gaps(maker *m) /* rows between the windows */
+{
+  return tsr_conv1d(m->p, leaf(m, 1, 11, 2), leaf(m, 3, 2, 2), leaf(m, 3), 4, 0);
+}
+
+static tsr_ref conv1d_one_window(maker *m)
+{
+  return tsr_conv1d(m->p, leaf(m, 2, 3, 2), leaf(m, 3, 2, 2), TSR_NONE, 9, 0);
+}
+
+static tsr_ref conv1d_long(maker *m) /* more rows of the kernel than concat takes */
+{
+  return tsr_conv1d(m->p, leaf(m, 1, 28, 1), leaf(m, 2, 26, 1), leaf(m, 2), 1, 2);
+}
+
+static tsr_ref conv1d_views(maker *m)
+{
+  tsr_ref x = tsr_transpose(m->p, leaf(m, 2, 3, 7), 1, 2), w = typed_leaf(m, TSR_F16, TSR_SHAPE(3, 1, 4));
+  return tsr_conv1d(m->p, x, tsr_transpose(m->p, w, 0, 2), TSR_NONE, 3, 0);
+}
+
 static tsr_ref softmax_masked(maker *m)
 {
   return tsr_softmax(m->p, leaf(m, 3, 5), leaf(m, 5));
@@ -451,6 +483,12 @@ static const gradient_case cases[] = {
     CASE(fused_gelu_erf),
     CASE(fused_gelu_tanh),
     CASE(fused_silu),
+    CASE(conv1d),
+    CASE(conv1d_stride),
+    CASE(conv1d_gaps),
+    CASE(conv1d_one_window),
+    CASE(conv1d_long),
+    CASE(conv1d_views),
     CASE(softmax_masked),
     CASE(log_softmax),
     CASE(layernorm),

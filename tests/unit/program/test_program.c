@@ -498,6 +498,9 @@ static void test_conv1d(void **state)
   assert_int_equal(desc->n_lines, 5);
   assert_int_equal(tsr_line_at(desc, 2)->op, TSR_OP_REDUCE_SUM);
   assert_int_equal(tsr_line_at(desc, 3)->op, TSR_OP_CONCAT);
+  assert_int_equal(tsr_line_at(desc, 3)->in[1], x);
+  assert_int_equal(tsr_tensor_at(desc, tsr_line_at(desc, 3)->in[0])->extent[1], 1);
+  assert_int_equal(tsr_tensor_at(desc, tsr_line_at(desc, 3)->in[2])->extent[1], 1);
   assert_int_equal(tsr_line_at(desc, 4)->attributes.stride, 2);
   assert_true(tsr_line_flops(desc, 4) == 2.0 * (2 * 5 * 6) * (3 * 4));
   assert_shape(p, tsr_conv1d(p, tsr_transpose(p, turned, 1, 2), tsr_slice(p, w, 1, 0, 2), TSR_NONE, 1, 0),
