@@ -35,6 +35,9 @@ def operator(torch, name, shape):
     if name == "attention":
         q, k = (1, e[2], e[0], e[3]), (1, e[2], e[1], e[3])
         return [q, k, k], lambda q, k, v: attention(torch, q, k, v)
+    if name == "conv1d":
+        operands = [(1, e[2], e[1]), (e[0], e[2], 3), (e[0],)]
+        return operands, lambda x, w, b: f.conv1d(x, w, b, stride=e[3], padding=1)
     matrix, row = (e[0], e[1]), (e[1],)
     return {
         "softmax": ([matrix], lambda x: torch.softmax(x, dim=-1)),

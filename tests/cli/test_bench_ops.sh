@@ -80,8 +80,8 @@ number of_copy
 bench 0 ops --device reference --shapes 2x16,3x8x5,4x2x8x3 --repeat 1 --no-roofline --json
 stderr_is_empty
 cp "$out" "$work/old"
-check "$last: not 11 cases" test "$(wc -l <"$out")" = 11
-for n in 1 2 3 4 5 6 7 8 9 10 11; do
+check "$last: not 12 cases" test "$(wc -l <"$out")" = 12
+for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
   line $n
   text device reference:0
   number single_us.median
@@ -102,6 +102,10 @@ text flops 240.0
 text bytes 316.0
 text lines 64
 text repeat 1
+line 4
+text op conv1d
+text flops 192.0
+line 1
 check "$last: no driver" test -n "$(json driver "$work/json")"
 check "$last: no name" test -n "$(json device_name "$work/json")"
 check "$last: no date" grep -q '"date": "20[0-9-]*T[0-9:]*Z"' "$work/json"

@@ -182,10 +182,27 @@ static tsr_ref add_attention(tsr_program *p, const bench_op_case *c, const tsr_r
                                                 .reduced_precision = c->precision == TSR_F16});
 }
 
+/* A kernel of three rows, and a row of zeros on each side. Extents channels out, rows, channels in, stride. */
+static int32_t list_conv1d(const bench_op_case *c, operand *operands)
+{
+  enum { KERNEL = 3 };
+  const tsr_shape weight = TSR_SHAPE(c->extent[0], KERNEL, c->extent[2]);
+  operands[0] = (operand){.dtype = TSR_F32, .shape = TSR_SHAPE(1, c->extent[1], c->extent[2])};
+  operands[1] = (operand){.dtype = c->precision, .shape = weight, .constant = 1};
+  operands[2] = vector(c->extent[0]);
+  return 3;
+}
+
+static tsr_ref add_conv1d(tsr_program *p, const bench_op_case *c, const tsr_ref *operands)
+{
+  return tsr_conv1d(p, operands[0], operands[1], operands[2], c->extent[3], 1);
+}
+
 static const operator_kind kinds[] = {
     {{"matmul", "rows of the weights x tokens x depth", 3, 1, 1}, list_matmul, add_matmul},
     {{"logits_topk", "vocabulary x tokens x depth x how many", 4, 1, 1}, list_matmul, add_logits_topk},
     {{"attention", "queries x keys x heads x head size", 4, 1}, list_attention, add_attention},
+    {{"conv1d", "channels out x rows x channels in x stride", 4, 1}, list_conv1d, add_conv1d},
     {{"softmax", "rows x columns", 2}, list_unary, add_softmax},
     {{"layernorm", "rows x columns", 2}, list_norm, add_layernorm},
     {{"rmsnorm", "rows x columns", 2}, list_norm, add_rmsnorm},

@@ -33,6 +33,8 @@ static const usual_case usual[] = {
     {"attention", "512x512x8x64", 0},
     {"attention", "1024x1024x8x64", 1},
     {"attention", "8192x8192x8x64", 1},
+    {"conv1d", "512x3000x80x1", 1},
+    {"conv1d", "512x3000x512x2", 1},
     {"softmax", "1x512", 0},
     {"softmax", "64x512", 0},
     {"softmax", "512x512", 0},
