@@ -28,7 +28,8 @@ typedef struct tsr_wav_info {
   int64_t length; /* samples of each channel; -1: only the end of the file tells */
 } tsr_wav_info;
 
-/* Reads the header. `name` stands in messages. *wav is the caller's until tsr_wav_close; the source must live as long.
+/* Reads the header. `name` stands in messages. *wav is the caller's until tsr_wav_close; the name, and what the source
+ * reads from, must live as long.
  * Errors: TSR_ERR_FORMAT (no WAV file, or a broken one), TSR_ERR_UNSUPPORTED (another coding of samples),
  * TSR_ERR_OUT_OF_MEMORY, those of the source. */
 tsr_status tsr_wav_open(const char *name, const tsr_byte_source *source, tsr_wav **wav,

@@ -7,32 +7,16 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/audio/wav.h"
+#include "tests/support/memory_source.h"
 
 enum { MOST = 4096 }; /* samples; the fuzzer's files have no more bytes */
-
-typedef struct bytes_read {
-  const uint8_t *bytes;
-  size_t size, piece;
-} bytes_read;
-
-static tsr_status take_bytes(void *context, void *bytes, size_t size, size_t *got)
-{
-  bytes_read *from = context;
-  const size_t most = size < from->piece ? size : from->piece;
-  *got = most < from->size ? most : from->size;
-  memcpy(bytes, from->bytes, *got);
-  from->bytes += *got;
-  from->size -= *got;
-  return TSR_OK;
-}
 
 /* Reads to the end or an error; how many samples. */
 static int64_t read_all(const uint8_t *data, size_t size, size_t piece, int64_t at_once, float *samples,
                         tsr_status *status)
 {
-  bytes_read bytes = {data, size, piece};
-  const tsr_byte_source source = {take_bytes, &bytes};
+  memory_source bytes = {data, size, piece};
+  const tsr_byte_source source = source_in_memory(&bytes);
   tsr_wav *wav = NULL;
   tsr_wav_info info;
   int64_t n = 0;

@@ -5,25 +5,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-static tsr_status take_bytes(void *context, void *bytes, size_t size, size_t *got)
-{
-  bytes_read *from = context;
-  const size_t most = from->piece > 0 && from->piece < size ? from->piece : size;
-  *got = most < from->size ? most : from->size;
-  memcpy(bytes, from->bytes, *got);
-  from->bytes += *got;
-  from->size -= *got;
-  return TSR_OK;
-}
-
-tsr_byte_source source_of(bytes_read *bytes)
-{
-  return (tsr_byte_source){take_bytes, bytes};
-}
+#include "tests/support/memory_source.h"
 
 unsigned char *read_bytes(const char *path, size_t *size)
 {
@@ -41,10 +26,10 @@ unsigned char *read_bytes(const char *path, size_t *size)
 
 float *read_samples(const char *path, int64_t *n)
 {
-  bytes_read bytes = {0};
+  memory_source bytes = {0};
   unsigned char *all = read_bytes(path, &bytes.size);
   bytes.bytes = all;
-  const tsr_byte_source source = source_of(&bytes);
+  const tsr_byte_source source = source_in_memory(&bytes);
   tsr_wav *wav;
   tsr_wav_info info;
   assert_int_equal(tsr_wav_open(path, &source, &wav, &info), TSR_OK);

@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "tessera/status.h"
+#include "tests/support/memory_source.h"
 #include "tests/unit/audio/files.h"
 
 enum { PCM = 1, FLOAT = 3, MOST = 1 << 20 };
@@ -92,11 +93,11 @@ static file *new_file(void)
   return f;
 }
 
-static tsr_status open_file(const file *f, size_t piece, bytes_read *bytes, tsr_byte_source *source, tsr_wav **wav,
+static tsr_status open_file(const file *f, size_t piece, memory_source *bytes, tsr_byte_source *source, tsr_wav **wav,
                             tsr_wav_info *info)
 {
-  *bytes = (bytes_read){f->bytes, f->size, piece};
-  *source = source_of(bytes);
+  *bytes = (memory_source){f->bytes, f->size, piece};
+  *source = source_in_memory(bytes);
   *wav = NULL;
   return tsr_wav_open("x.wav", source, wav, info);
 }
@@ -104,7 +105,7 @@ static tsr_status open_file(const file *f, size_t piece, bytes_read *bytes, tsr_
 /* What a file holds, in pieces of 7 samples. */
 static tsr_status read_file(const file *f, size_t piece, tsr_wav_info *info, float *samples, int64_t *n)
 {
-  bytes_read bytes;
+  memory_source bytes;
   tsr_byte_source source;
   tsr_wav *wav;
   tsr_status status = open_file(f, piece, &bytes, &source, &wav, info);

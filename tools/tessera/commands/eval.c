@@ -341,15 +341,17 @@ static int report(session *s)
 static int open_normalizer(session *s)
 {
   const settings *options = &s->options;
-  int is_english = options->normalizer == TSR_NORMALIZER_ENGLISH;
   if (!options->normalizer) {
     return TSR_EXIT_OK;
   }
-  char *in_model = is_english && !options->spellings ? path_join(options->translator.model, "normalizer.json") : NULL;
-  const char *spellings = is_english && !in_model ? options->spellings : in_model;
-  if (is_english && !spellings) {
-    return tsr_cli_no_memory();
+  char *in_model = NULL;
+  if (options->normalizer == TSR_NORMALIZER_ENGLISH && !options->spellings) {
+    in_model = path_join(options->translator.model, "normalizer.json");
+    if (!in_model) {
+      return tsr_cli_no_memory();
+    }
   }
+  const char *spellings = in_model ? in_model : options->spellings;
   int code = tsr_cli_fail(tsr_normalizer_create(options->normalizer, 0, spellings, &s->normalizer));
   free(in_model);
   return code;
