@@ -41,20 +41,32 @@ static double now(void)
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+static int compare_seconds(const void *a, const void *b)
+{
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
 tsr_status plan_time_runs(tsr_executable *executable, double wanted, double *seconds)
 {
   enum { LEAST_RUNS = 5, MOST_RUNS = 100000 };
+  double *runs = malloc(MOST_RUNS * sizeof *runs);
+  if (!runs) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
   const double start = tsr_cli_seconds();
   tsr_status status = tsr_executable_run(executable); /* not timed */
-  *seconds = INFINITY;
-  for (int32_t i = 0; status == TSR_OK && i < MOST_RUNS; i++) {
-    if (i >= LEAST_RUNS && tsr_cli_seconds() - start > wanted) {
-      break;
-    }
+  size_t n = 0;
+  while (status == TSR_OK && n < MOST_RUNS && (n < LEAST_RUNS || tsr_cli_seconds() - start < wanted)) {
     const double begin = now();
     status = tsr_executable_run(executable);
-    *seconds = fmin(*seconds, now() - begin);
+    runs[n++] = now() - begin;
   }
+  if (status == TSR_OK) {
+    qsort(runs, n, sizeof *runs, compare_seconds);
+    *seconds = runs[n / 2];
+  }
+  free(runs);
   return status;
 }
 

@@ -14,7 +14,8 @@ void plan_time_by_processor(int by_processor);
 /* Measures an open device: copies, products, chains of tiny lines. Takes some seconds. Exit code. */
 int plan_measure(tsr_runtime *runtime, tsr_device *device, plan_card *card);
 
-/* The least seconds of a run of an executable: it runs for at least `wanted` seconds, and some times. */
+/* The median of the seconds that runs of an executable take: it runs for at least `wanted` seconds, and some times. The
+ * least would be that of a moment in which nothing else used caches and memory, and no long work has only such. */
 tsr_status plan_time_runs(tsr_executable *executable, double wanted, double *seconds) TSR_MUST_CHECK;
 
 /* Compiles a program of few constants and times it likewise. */
