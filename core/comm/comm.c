@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/base/platform/paths.h"
 #include "core/base/status.h"
@@ -16,35 +15,9 @@
 #include "core/runtime/plugins.h"
 
 enum {
-  MAX_NAME = 32,       /* of a transport */
-  AT_ONCE = 1 << 26,   /* bytes that one call of a slot carries from a rank, or to one */
-  PATH_ROOM = 4096,    /* of a plugin's file */
-  SEARCHED_ROOM = 1024 /* of the folders that a message lists */
+  MAX_NAME = 32,    /* of a transport */
+  AT_ONCE = 1 << 26 /* bytes that one call of a slot carries from a rank, or to one */
 };
-
-/* ---- finding ----------------------------------------------------------------------------------------------------- */
-
-typedef struct search {
-  const char *name;
-  char file[PATH_ROOM];         /* that was found, or "" */
-  char searched[SEARCHED_ROOM]; /* for the message */
-} search;
-
-/* tsr_folder_fn: the first folder that has the file. */
-static tsr_status look_into(void *context, const char *folder, int expected)
-{
-  search *s = context;
-  struct stat found;
-  char path[PATH_ROOM];
-  (void)expected;
-  const int n = snprintf(path, sizeof path, "%s/libtessera-comm-%s" TSR_LIBRARY_SUFFIX, folder, s->name);
-  const size_t used = strlen(s->searched);
-  snprintf(s->searched + used, sizeof s->searched - used, "%s%s", used > 0 ? ", " : "", folder);
-  if (!s->file[0] && tsr_path_is_absolute(folder) && n > 0 && (size_t)n < sizeof path && stat(path, &found) == 0) {
-    memcpy(s->file, path, (size_t)n + 1);
-  }
-  return TSR_OK;
-}
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
@@ -153,13 +126,15 @@ tsr_status tsr_comm_open(const char *name, const char *path, tsr_comm **comm)
     return tsr_fail(TSR_ERR_ARGUMENT, "'%.40s' is no name of a transport: 1 to %d of a-z, 0-9, '_' and '-' are allowed",
                     name, MAX_NAME);
   }
-  search s = {.name = name};
-  TSR_TRY(tsr_plugin_folders(path, look_into, &s));
+  char plugin[MAX_NAME + sizeof "comm-"];
+  tsr_plugin_place s;
+  snprintf(plugin, sizeof plugin, "comm-%s", name);
+  TSR_TRY(tsr_plugin_find(path, plugin, &s));
   if (!s.file[0]) {
     return tsr_fail(TSR_ERR_PLUGIN,
                     "there is no libtessera-comm-%s" TSR_LIBRARY_SUFFIX
                     ", which is needed to train with several ranks; searched: %s",
-                    name, s.searched[0] ? s.searched : "no folder");
+                    name, s.searched);
   }
   return tsr_fail_context(load(s.file, comm), "%s", s.file);
 }

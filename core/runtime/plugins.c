@@ -70,6 +70,39 @@ tsr_status tsr_plugin_folders(const char *path, tsr_folder_fn visit, void *conte
   return tsr_path_is_absolute(TSR_PLUGIN_DIR) ? visit(context, TSR_PLUGIN_DIR, 0) : TSR_OK;
 }
 
+typedef struct look {
+  const char *name;
+  tsr_plugin_place *search;
+} look;
+
+/* tsr_folder_fn: the first folder that has the file. */
+static tsr_status look_into(void *context, const char *folder, int expected)
+{
+  const look *l = context;
+  tsr_plugin_place *s = l->search;
+  struct stat found;
+  char path[sizeof s->file];
+  (void)expected;
+  const int n = snprintf(path, sizeof path, "%s/libtessera-%s" TSR_LIBRARY_SUFFIX, folder, l->name);
+  const size_t used = strlen(s->searched);
+  snprintf(s->searched + used, sizeof s->searched - used, "%s%s", used > 0 ? ", " : "", folder);
+  if (!s->file[0] && tsr_path_is_absolute(folder) && n > 0 && (size_t)n < sizeof path && stat(path, &found) == 0) {
+    memcpy(s->file, path, (size_t)n + 1);
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_plugin_find(const char *path, const char *name, tsr_plugin_place *search)
+{
+  look l = {name, search};
+  search->file[0] = search->searched[0] = '\0';
+  TSR_TRY(tsr_plugin_folders(path, look_into, &l));
+  if (!search->searched[0]) {
+    strcpy(search->searched, "no folder");
+  }
+  return TSR_OK;
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static const char *sanitizer_name(uint32_t flags)

@@ -15,6 +15,15 @@ typedef tsr_status (*tsr_folder_fn)(void *context, const char *folder, int expec
  * then the install directory. Errors: those of visit, TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_plugin_folders(const char *path, tsr_folder_fn visit, void *context) TSR_MUST_CHECK;
 
+/* Where a plugin was looked for. */
+typedef struct tsr_plugin_place {
+  char file[4096];     /* that was found, or "" */
+  char searched[1024]; /* the folders, for a message */
+} tsr_plugin_place;
+
+/* Looks for libtessera-NAME.so in the folders of `path`, as above; the first counts. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_plugin_find(const char *path, const char *name, tsr_plugin_place *search) TSR_MUST_CHECK;
+
 /* Opens a plugin's file and finds the function that it has to export. *library: for dlclose, the caller's; NULL after
  * an error. kind: "backend", for the message. The message does not name the file. Errors: TSR_ERR_PLUGIN. */
 tsr_status tsr_library_open(const char *path, const char *kind, const char *symbol, void **library,
