@@ -12,6 +12,7 @@ enum {
   PCM = 1,
   FLOAT = 3,
   EXTENSIBLE = 0xFFFE, /* the format is named by the first two bytes of an identifier at SUBFORMAT */
+  HEAD_BYTES = 12,
   FORMAT_BYTES = 16,
   SUBFORMAT = 24,
   MOST_CHANNELS = 1024,
@@ -148,19 +149,25 @@ static void begin_samples(tsr_wav *wav, uint64_t size, int is_known, tsr_wav_inf
   wav->left = is_known ? info->length * sample : -1;
 }
 
+int tsr_wav_is_one(const unsigned char *head, size_t n)
+{
+  return n >= HEAD_BYTES && (memcmp(head, "RIFF", 4) == 0 || memcmp(head, "RF64", 4) == 0) &&
+         memcmp(head + 8, "WAVE", 4) == 0;
+}
+
 /* The chunks before the samples. */
 static tsr_status read_header(tsr_wav *wav, tsr_wav_info *info)
 {
-  unsigned char head[12];
+  unsigned char head[HEAD_BYTES];
   size_t got;
   tsr_status status = read_up_to(wav, head, sizeof head, &got);
   if (status != TSR_OK) {
     return status;
   }
-  const int is_large = got == sizeof head && memcmp(head, "RF64", 4) == 0;
-  if (got < sizeof head || (!is_large && memcmp(head, "RIFF", 4) != 0) || memcmp(head + 8, "WAVE", 4) != 0) {
+  if (!tsr_wav_is_one(head, got)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: not a WAV file", wav->name);
   }
+  const int is_large = memcmp(head, "RF64", 4) == 0;
   const uint32_t file_size = little(head + 4, 4);
   uint64_t large = 0;
   int has_large = 0;
@@ -188,15 +195,23 @@ static tsr_status read_header(tsr_wav *wav, tsr_wav_info *info)
   return status;
 }
 
-tsr_status tsr_wav_open(const char *name, const tsr_byte_source *source, tsr_wav **wav, tsr_wav_info *info)
+static tsr_status create(const char *name, const tsr_byte_source *source, tsr_wav **wav)
 {
   tsr_wav *w = calloc(1, sizeof *w);
   if (!w || !(w->buffer = malloc(BUFFER_BYTES))) {
     free(w);
-    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+    return tsr_fail_memory(BUFFER_BYTES);
   }
   w->name = name;
   w->source = *source;
+  *wav = w;
+  return TSR_OK;
+}
+
+tsr_status tsr_wav_open(const char *name, const tsr_byte_source *source, tsr_wav **wav, tsr_wav_info *info)
+{
+  tsr_wav *w = NULL;
+  TSR_TRY(create(name, source, &w));
   *info = (tsr_wav_info){0};
   const tsr_status status = read_header(w, info);
   if (status != TSR_OK) {
@@ -204,6 +219,22 @@ tsr_status tsr_wav_open(const char *name, const tsr_byte_source *source, tsr_wav
     return status;
   }
   *wav = w;
+  return TSR_OK;
+}
+
+tsr_status tsr_wav_open_raw(const char *name, const tsr_byte_source *source, int32_t is_float, int32_t rate,
+                            int32_t channels, tsr_wav **wav, tsr_wav_info *info)
+{
+  if (rate < 1 || rate > MOST_RATE || channels < 1 || channels > MOST_CHANNELS) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s: %d channels of %d raw samples a second, expected 1 to %d of 1 to %d", name,
+                    (int)channels, (int)rate, MOST_CHANNELS, MOST_RATE);
+  }
+  TSR_TRY(create(name, source, wav));
+  (*wav)->coding = is_float ? FLOAT : PCM;
+  (*wav)->sample_bytes = is_float ? 4 : 2;
+  (*wav)->channels = channels;
+  *info = (tsr_wav_info){.rate = rate, .channels = channels};
+  begin_samples(*wav, 0, 0, info);
   return TSR_OK;
 }
 
@@ -230,6 +261,8 @@ static double value_of(const tsr_wav *wav, const unsigned char *bytes)
   switch (wav->sample_bytes) {
   case 1:
     return (bytes[0] - 128) / 128.0;
+  case 2:
+    return (int16_t)little(bytes, 2) / 32768.0;
   case 4:
     if (wav->coding == FLOAT) {
       narrow.bits = little(bytes, 4);

@@ -28,12 +28,20 @@ typedef struct tsr_wav_info {
   int64_t length; /* samples of each channel; -1: only the end of the file tells */
 } tsr_wav_info;
 
+/* 1 if a file that begins with these bytes is a WAV file, which 12 bytes tell. */
+int tsr_wav_is_one(const unsigned char *head, size_t n);
+
 /* Reads the header. `name` stands in messages. *wav is the caller's until tsr_wav_close; the name, and what the source
  * reads from, must live as long.
  * Errors: TSR_ERR_FORMAT (no WAV file, or a broken one), TSR_ERR_UNSUPPORTED (another coding of samples),
  * TSR_ERR_OUT_OF_MEMORY, those of the source. */
 tsr_status tsr_wav_open(const char *name, const tsr_byte_source *source, tsr_wav **wav,
                         tsr_wav_info *info) TSR_MUST_CHECK;
+
+/* The same for samples without a header: whole numbers of 16 bits, or floats of 32. info->length is unknown. Bytes at
+ * the end that are no whole sample of all channels are left out. Errors: TSR_ERR_ARGUMENT, TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_wav_open_raw(const char *name, const tsr_byte_source *source, int32_t is_float, int32_t rate,
+                            int32_t channels, tsr_wav **wav, tsr_wav_info *info) TSR_MUST_CHECK;
 void tsr_wav_close(tsr_wav *wav); /* takes NULL */
 
 /* The next n samples, the mean of the channels, -1 to 1 where the file has whole numbers. *got < n at the end alone.

@@ -16,7 +16,8 @@ import sys
 STRUCT = re.compile(r"^typedef struct (\w+) \{\n(.*?)^\} (\w+);\n", re.M | re.S)
 FIELD = re.compile(r"(\w+)(?:\[\w+\])*;")
 FUTURE = "  int32_t future[2];\n"
-PLUGINS = ("backend.h", "transport.h")  # the plugins' side of an ABI, which tells its ages apart by itself
+# The plugins' side of an ABI, which tells its ages apart by itself.
+PLUGINS = ("backend.h", "transport.h", "audio_plugin.h")
 
 
 def without_comments(text):

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "structs.h"
+#include "tessera/audio.h"
 #include "tessera/autodiff.h"
 #include "tessera/checkpoint.h"
 #include "tessera/eval.h"
@@ -361,6 +362,22 @@ static tsr_status call_request(const void *request)
   return status;
 }
 
+/* A WAV file without samples. */
+static const unsigned char silence[] = "RIFF\44\0\0\0WAVEfmt \20\0\0\0\1\0\1\0\200\76\0\0\0\175\0\0\2\0\20\0data\0\0\0";
+
+static void begin_audio(void *options)
+{
+  *(tsr_audio_options *)options = (tsr_audio_options){TSR_SIZED(tsr_audio_options), .raw = TSR_AUDIO_S16};
+}
+
+static tsr_status call_audio(const void *options)
+{
+  tsr_audio *audio;
+  tsr_status status = tsr_audio_view("silence", silence, sizeof silence, options, &audio);
+  tsr_audio_close(audio);
+  return status;
+}
+
 typedef struct trial {
   const char *name;
   size_t size;
@@ -386,6 +403,7 @@ static const trial trials[] = {
     TRIAL(tsr_translation_request, request),
     TRIAL(tsr_training_data_options, training_data),
     TRIAL(tsr_training_run_options, training_run),
+    TRIAL(tsr_audio_options, audio),
 };
 
 static void run_trial(const char *name)
@@ -452,6 +470,17 @@ static tsr_status fill_tsr_checkpoint_tensor_info(void *target)
   if (status == TSR_OK) {
     tsr_checkpoint_describe(tsr_checkpoint_at(checkpoint, 0), target);
     tsr_checkpoint_close(checkpoint);
+  }
+  return status;
+}
+
+static tsr_status fill_tsr_audio_info(void *target)
+{
+  tsr_audio *audio;
+  tsr_status status = tsr_audio_view("silence.wav", silence, sizeof silence, NULL, &audio);
+  if (status == TSR_OK) {
+    tsr_audio_describe(audio, target);
+    tsr_audio_close(audio);
   }
   return status;
 }
@@ -544,6 +573,7 @@ static const struct {
     {"tsr_training_run_step", 96},
     {"tsr_training_run_validation", 64},
     {"tsr_facts", 72},
+    {"tsr_audio_source", 32},
 };
 
 static void check_fixed(const char *name, size_t size)

@@ -5,10 +5,39 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "tests/support/memory_source.h"
+
+static void put(unsigned char *bytes, uint32_t value, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    bytes[i] = (unsigned char)(value >> 8 * i);
+  }
+}
+
+void make_wav_header(unsigned char *header, uint32_t rate, uint32_t channels, uint32_t size)
+{
+  memcpy(header, "RIFF....WAVEfmt ....", 20);
+  put(header + 4, size + WAV_HEADER - 8, 4);
+  put(header + 16, 16, 4);
+  put(header + 20, 1, 2);
+  put(header + 22, channels, 2);
+  put(header + 24, rate, 4);
+  put(header + 28, rate * channels * 2, 4);
+  put(header + 32, channels * 2, 2);
+  put(header + 34, 16, 2);
+  memcpy(header + 36, "data", 4);
+  put(header + 40, size, 4);
+}
+
+float next_noise(uint32_t *seed)
+{
+  *seed = *seed * 1664525u + 1013904223u;
+  return (float)(*seed >> 8) / (float)(1 << 23) - 1;
+}
 
 unsigned char *read_bytes(const char *path, size_t *size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Log-mel features: the recordings of tests/data/goldens/speech/features (TESSERA_GOLDENS names another folder of
- * recordings), and sounds of other lengths against the sums that mel.h tells.
+ * recordings), and sounds of other lengths against the sums that audio.h tells.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-#include "core/audio/mel.h"
+#include "tessera/audio.h"
 #include "tessera/checkpoint.h"
 #include "tests/support/goldens.h"
 #include "tests/unit/audio/files.h"
@@ -84,7 +84,7 @@ static void compare_tensor(const tsr_checkpoint_tensor *tensor, json_t *files)
   float *features = calloc((size_t)(n_mels * frames), sizeof *features);
   tsr_mel *mel;
   assert_int_equal(tsr_mel_create(n_mels, &mel), TSR_OK);
-  tsr_mel_features(mel, samples, n, length, features);
+  assert_int_equal(tsr_mel_features(mel, samples, n, length, features), TSR_OK);
   compare(features, n_mels, frames, tensor, is_whole ? (int64_t)number(values, n_mels, "full_tail_first_frame") : 0,
           number(values, n_mels, "value_of_all_later_frames"));
   tsr_mel_destroy(mel);
@@ -145,7 +145,7 @@ static double unscale(double mel)
   return mel < 15 ? mel * 200 / 3 : 1000 * pow(6.4, (mel - 15) / 27);
 }
 
-/* The sums that mel.h tells, without a table and without symmetries. */
+/* The sums that audio.h tells, without a table and without symmetries. */
 static void slow_features(int32_t n_mels, const float *samples, int64_t n, int64_t length, double *features)
 {
   const int64_t frames = length / TSR_MEL_HOP;
@@ -199,7 +199,7 @@ static void test_lengths(void **state)
     }
     tsr_mel *mel;
     assert_int_equal(tsr_mel_create(n_mels, &mel), TSR_OK);
-    tsr_mel_features(mel, samples, n, length, features);
+    assert_int_equal(tsr_mel_features(mel, samples, n, length, features), TSR_OK);
     slow_features(n_mels, samples, n, length, expected);
     for (int64_t k = 0; k < n_mels * frames; k++) {
       if (!(fabs((double)features[k] - expected[k]) <= 1e-6)) {
@@ -220,6 +220,16 @@ static void test_arguments(void **state)
   tsr_mel *mel;
   assert_int_equal(tsr_mel_create(0, &mel), TSR_ERR_ARGUMENT);
   assert_int_equal(tsr_mel_create(TSR_MEL_MOST_MELS + 1, &mel), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_mel_create(80, NULL), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_mel_create(80, &mel), TSR_OK);
+  assert_int_equal(tsr_mel_count(mel), 80);
+  float value = 0;
+  assert_int_equal(tsr_mel_features(NULL, &value, 1, 1, &value), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_mel_features(mel, NULL, 1, 1, &value), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_mel_features(mel, &value, -1, 1, &value), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_mel_features(mel, &value, 1, TSR_MEL_HOP, NULL), TSR_ERR_ARGUMENT);
+  assert_int_equal(tsr_mel_features(mel, NULL, 0, TSR_MEL_HOP - 1, NULL), TSR_OK); /* no frame */
+  tsr_mel_destroy(mel);
   tsr_mel_destroy(NULL);
 }
 
