@@ -9,7 +9,7 @@
 # nodejs from elsewhere brings npm.
 packages_build='gcc g++ libc6-dev meson ninja-build pkgconf|pkg-config glslang-tools libvulkan-dev libvulkan-volk-dev
   libjansson-dev libsentencepiece-dev libutf8proc-dev libyaml-dev zlib1g-dev libzstd-dev libprotobuf-dev
-  libxml2-dev libzip-dev
+  libxml2-dev libzip-dev libsndfile1-dev libsoxr-dev
   libmicrohttpd-dev libcld2-dev nettle-dev'
 packages_run='libvulkan1 mesa-vulkan-drivers libopenblas0-pthread'
 packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejavu-core
@@ -17,7 +17,8 @@ packages_test='libcmocka-dev vulkan-validationlayers libpango1.0-dev fonts-dejav
   python3-cffi python3-numpy python3-pytest python3-mesonpy python3-pip python3-tqdm mypy'
 packages_extra='clang llvm lld libclang-rt-dev|libclang-rt-18-dev|libclang-common-14-dev clang-format clang-tidy
   haproxy chromium-headless-shell|chromium npm|nodejs man-db zsh fish mkdocs doxygen reuse
-  slurm-wlm munge libopenmpi-dev openmpi-bin'
+  slurm-wlm munge libopenmpi-dev openmpi-bin
+  libavformat-dev libavcodec-dev libswresample-dev'
 
 oldest_meson=1.0.1
 # Of clang-format and clang-tidy: Debian 12's.

@@ -183,7 +183,8 @@ class Made(unittest.TestCase):
         subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet"], env=environment, check=True)
         (cls.program,) = glob.glob(cls.folder + "/**/bin/tessera", recursive=True)
         # Parts that the image is built without.
-        for option, name in (("png", "component-png"), ("mpi", "comm-mpi")):
+        parts = (("png", "component-png"), ("mpi", "comm-mpi"), ("audio", "audio-s*"), ("libav", "audio-libav"))
+        for option, name in parts:
             if f"-D{option}=disabled" in " ".join(texts(0, "RUN")):
                 for part in glob.glob(f"{cls.folder}/**/libtessera-{name}.so", recursive=True):
                     os.remove(part)

@@ -7,9 +7,10 @@
   3. A header of another room is included only if that room's README lists it ("Other rooms include: ..."), or if the
      including room's README says that it looks inside ("Looks inside: ..."), which is for tests. A room below another
      (core/x/y below core/x) sees all headers of that room.
-  4. A backend includes `tessera/backend.h` (a transport: `tessera/transport.h`), its own headers and the contract of
-     the shaders, and nothing else; core includes no backend; tools include nothing of core; nothing but tests includes
-     tests. What tells one system from another, core/base/platform, all rooms may include.
+  4. A backend includes `tessera/backend.h` (a transport: `tessera/transport.h`, a plugin of sound:
+     `tessera/audio_plugin.h`), its own headers and the contract of the shaders, and nothing else; core includes no
+     backend; tools include nothing of core; nothing but tests includes tests. What tells one system from another,
+     core/base/platform, all rooms may include.
   5. What a README lists exists, and somebody includes it.
 
 Usage: rooms.py [ROOT]. Prints a line for each violation; exit code 1 if there is one."""
@@ -21,6 +22,8 @@ import sys
 SOURCES = (".c", ".h", ".cc", ".hh", ".comp", ".glsl")
 TOP = ("include", "core", "backends", "shaders", "tools", "tests", "examples")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+# Plugins that are no backends, and the header that each shares with the library.
+SEAMS = {"backends/audio": "audio_plugin.h", "backends/comm-": "transport.h"}
 # Headers that the build makes.
 GENERATED = re.compile(r"(^|/)(structs|shaders)\.h$|\.inc$")
 
@@ -103,7 +106,7 @@ def check(root):
             base = os.path.basename(header)
             used[other].add(base)
             if other == "include/tessera":
-                seam = "transport.h" if room.startswith("backends/comm-") else "backend.h"
+                seam = next((seam for kind, seam in SEAMS.items() if room.startswith(kind)), "backend.h")
                 allowed = room.split("/")[0] != "backends" or base == seam
             elif other == "core/base/platform":
                 allowed = base in offered[other]
