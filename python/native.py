@@ -33,7 +33,7 @@ def build(root, folder, version):
     """Builds the library, its backends with all instruction levels, and the program without its components."""
     if not (folder / "build.ninja").exists():
         options = ["-Dtests=false", "-Dpng=disabled", "-Ddocuments=disabled", "-Dserve=disabled", "-Dmpi=disabled"]
-        options += ["-Dvulkan=enabled"]
+        options += ["-Daudio=disabled", "-Dlibav=disabled", "-Dvulkan=enabled"]
         subprocess.run(["meson", "setup", *options, str(folder), str(root)], check=True)
     targets = [f"core/libtessera.so.{version}", "tools/tessera/tessera"]
     targets += [f"backends/{name}/libtessera-backend-{name}.so" for name in BACKENDS]

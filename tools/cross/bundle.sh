@@ -104,7 +104,7 @@ unset CC CXX CC_LD CXX_LD
 say "Building $name"
 configure build-release-windows --cross-file "$root/cross.ini" --prefix=/usr/local --libdir=lib -Dbuildtype=release \
   -Dtests=false -Dvulkan=enabled -Ddocuments=disabled -Dserve=disabled -Dpng=disabled -Dzstd=disabled \
-  -Dpkgconfig.relocatable=true \
+  -Daudio=disabled -Dlibav=disabled -Dpkgconfig.relocatable=true \
   -Dglslang="$PWD/tools/lab/glslang"
 compile build-release-windows
 rm -rf "$tree" "$out/installed"

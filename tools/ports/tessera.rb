@@ -29,7 +29,8 @@ class Tessera < Formula
   def install
     # The server needs cld2, which Homebrew does not have.
     system "meson", "setup", "build", "-Dtests=false", "-Dvulkan=enabled", "-Ddocuments=enabled", "-Dpng=enabled",
-           "-Dzstd=enabled", "-Dserve=disabled", "-Dmpi=disabled", *std_meson_args
+           "-Dzstd=enabled", "-Dserve=disabled", "-Daudio=disabled", "-Dlibav=disabled", "-Dmpi=disabled",
+           *std_meson_args
     system "meson", "compile", "-C", "build", "--verbose"
     system "meson", "install", "-C", "build"
     pkgshare.install "examples", "tools/demo-model"
