@@ -291,6 +291,24 @@ static void write_wav(const char *folder, const char *kind, uint32_t coding, uin
   write_file(path_in(folder, kind), file, n);
 }
 
+/* Raw samples, behind the bytes that say how they are read. */
+static void write_raw(const char *folder)
+{
+  static const unsigned char heads[] = {1, 2, 25, 28, 73};
+  unsigned char file[4000];
+  uint32_t seed = 1;
+  for (size_t h = 0; h < sizeof heads; h++) {
+    char name[32];
+    for (size_t i = 0; i < sizeof file; i++) {
+      seed = seed * 1664525u + 1013904223u;
+      file[i] = heads[h] % 3 == 2 && i % 4 == 3 ? 0x3D : (unsigned char)(seed >> 24); /* floats: none is large */
+    }
+    file[0] = heads[h];
+    snprintf(name, sizeof name, "raw%zu", h);
+    write_file(path_in(folder, name), file, sizeof file);
+  }
+}
+
 int main(int argc, char **argv)
 {
   if (argc != 3) {
@@ -309,6 +327,8 @@ int main(int argc, char **argv)
     write_wav(argv[2], "RIFF", 1, 16, 0);
     write_wav(argv[2], "RF64", 3, 32, 24);
   }
+  if (strcmp(argv[1], "audio") == 0)
+    write_raw(argv[2]);
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     char name[32];
     snprintf(name, sizeof name, "%zu", i);
