@@ -167,22 +167,35 @@ static tsr_status open_other(tsr_reader *reader, const char *path)
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
+/* The first bytes, as many as there are up to `size`. */
+static tsr_status look(tsr_source *source, unsigned char *head, size_t size, size_t *n)
+{
+  size_t got = 1;
+  for (*n = 0; *n < size && got > 0; *n += got) {
+    TSR_TRY(tsr_source_read(source, head + *n, size - *n, &got));
+  }
+  return tsr_source_restart(source);
+}
+
 static tsr_status open_any(tsr_reader *reader, const tsr_audio_options *options)
 {
   if (options->raw) {
+    tsr_source_settle(reader->source);
     return open_raw(reader, options);
   }
-  unsigned char head[TSR_SOURCE_HEAD] = {0};
+  unsigned char head[TSR_WAV_HEAD] = {0};
   size_t n;
-  TSR_TRY(tsr_source_look(reader->source, head, &n));
-  if (!tsr_wav_is_one(head, n)) {
-    return open_other(reader, options->plugins_path);
+  TSR_TRY(look(reader->source, head, sizeof head, &n));
+  if (tsr_wav_is_one(head, n)) {
+    const tsr_status status = open_wav(reader);
+    /* A coding of samples that the library does not read: a decoder may. */
+    if (status != TSR_ERR_UNSUPPORTED || tsr_source_restart(reader->source) != TSR_OK) {
+      tsr_source_settle(reader->source);
+      return status;
+    }
   }
-  const tsr_status status = open_wav(reader);
-  if (status != TSR_ERR_UNSUPPORTED || reader->source->size < 0) {
-    return status;
-  }
-  return open_other(reader, options->plugins_path); /* a coding of samples that the library does not read */
+  tsr_source_settle(reader->source);
+  return open_other(reader, options->plugins_path);
 }
 
 tsr_status tsr_reader_open(tsr_source *source, const tsr_audio_options *options, tsr_reader *reader)

@@ -12,7 +12,7 @@
 #include "core/base/platform/paths.h"
 #include "core/base/status.h"
 
-enum { BLOCK = 1 << 16, PATH_ROOM = 4096 };
+enum { BLOCK = 1 << 16, PATH_ROOM = 4096, MOST_SEEN = 1 << 20 };
 
 static tsr_status fail_io(const tsr_source *source, const char *what)
 {
@@ -60,6 +60,9 @@ void tsr_source_close(tsr_source *source)
     close(source->descriptor);
     source->is_owned = 0;
   }
+  free(source->seen);
+  source->seen = NULL;
+  source->n_seen = 0;
 }
 
 /* From where the bytes come from, whatever was looked at. */
@@ -93,31 +96,37 @@ static tsr_status take(tsr_source *source, void *bytes, size_t size, size_t *got
   return TSR_OK;
 }
 
-tsr_status tsr_source_read(tsr_source *source, void *bytes, size_t size, size_t *got)
+/* Keeps what a pipe brought, up to MOST_SEEN bytes of it; with more it lets all go. */
+static tsr_status keep_seen(tsr_source *source, const void *bytes, size_t n)
 {
-  if (source->at < (int64_t)source->head_size) {
-    const size_t left = source->head_size - (size_t)source->at;
-    *got = size < left ? size : left;
-    memcpy(bytes, source->head + source->at, *got);
-  } else {
-    TSR_TRY(take(source, bytes, size, got));
+  if (source->size >= 0 || source->is_settled || source->at > source->n_seen || n == 0) {
+    return TSR_OK;
   }
-  source->at += (int64_t)*got;
+  const size_t all = (size_t)source->n_seen + n;
+  unsigned char *seen = all <= MOST_SEEN ? realloc(source->seen, all) : NULL;
+  if (!seen) {
+    free(source->seen);
+    source->seen = NULL;
+    source->n_seen = 0;
+    return all <= MOST_SEEN ? tsr_fail_memory(all) : TSR_OK;
+  }
+  memcpy(seen + source->n_seen, bytes, n);
+  source->seen = seen;
+  source->n_seen = (int64_t)all;
   return TSR_OK;
 }
 
-tsr_status tsr_source_look(tsr_source *source, unsigned char *head, size_t *n)
+tsr_status tsr_source_read(tsr_source *source, void *bytes, size_t size, size_t *got)
 {
-  size_t got = 1;
-  for (*n = 0; *n < TSR_SOURCE_HEAD && got > 0; *n += got) {
-    TSR_TRY(tsr_source_read(source, head + *n, TSR_SOURCE_HEAD - *n, &got));
+  if (source->at < source->n_seen) {
+    const size_t left = (size_t)(source->n_seen - source->at);
+    *got = size < left ? size : left;
+    memcpy(bytes, source->seen + source->at, *got);
+  } else {
+    TSR_TRY(take(source, bytes, size, got));
+    TSR_TRY(keep_seen(source, bytes, *got));
   }
-  if (source->size >= 0) {
-    return tsr_source_seek(source, 0);
-  }
-  memcpy(source->head, head, *n);
-  source->head_size = *n;
-  source->at = 0;
+  source->at += (int64_t)*got;
   return TSR_OK;
 }
 
@@ -134,6 +143,23 @@ tsr_status tsr_source_seek(tsr_source *source, int64_t offset)
   }
   source->at = offset;
   return TSR_OK;
+}
+
+tsr_status tsr_source_restart(tsr_source *source)
+{
+  if (source->size >= 0) {
+    return tsr_source_seek(source, 0);
+  }
+  if (source->is_settled || source->at > source->n_seen) {
+    return TSR_ERR_UNSUPPORTED;
+  }
+  source->at = 0;
+  return TSR_OK;
+}
+
+void tsr_source_settle(tsr_source *source)
+{
+  source->is_settled = 1;
 }
 
 /* A file that goes when its descriptor is closed. */

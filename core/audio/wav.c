@@ -12,7 +12,6 @@ enum {
   PCM = 1,
   FLOAT = 3,
   EXTENSIBLE = 0xFFFE, /* the format is named by the first two bytes of an identifier at SUBFORMAT */
-  HEAD_BYTES = 12,
   FORMAT_BYTES = 16,
   SUBFORMAT = 24,
   MOST_CHANNELS = 1024,
@@ -151,14 +150,14 @@ static void begin_samples(tsr_wav *wav, uint64_t size, int is_known, tsr_wav_inf
 
 int tsr_wav_is_one(const unsigned char *head, size_t n)
 {
-  return n >= HEAD_BYTES && (memcmp(head, "RIFF", 4) == 0 || memcmp(head, "RF64", 4) == 0) &&
+  return n >= TSR_WAV_HEAD && (memcmp(head, "RIFF", 4) == 0 || memcmp(head, "RF64", 4) == 0) &&
          memcmp(head + 8, "WAVE", 4) == 0;
 }
 
 /* The chunks before the samples. */
 static tsr_status read_header(tsr_wav *wav, tsr_wav_info *info)
 {
-  unsigned char head[HEAD_BYTES];
+  unsigned char head[TSR_WAV_HEAD];
   size_t got;
   tsr_status status = read_up_to(wav, head, sizeof head, &got);
   if (status != TSR_OK) {

@@ -28,7 +28,9 @@ typedef struct tsr_wav_info {
   int64_t length; /* samples of each channel; -1: only the end of the file tells */
 } tsr_wav_info;
 
-/* 1 if a file that begins with these bytes is a WAV file, which 12 bytes tell. */
+enum { TSR_WAV_HEAD = 12 }; /* bytes that tell a WAV file */
+
+/* 1 if a file that begins with these bytes is a WAV file. */
 int tsr_wav_is_one(const unsigned char *head, size_t n);
 
 /* Reads the header. `name` stands in messages. *wav is the caller's until tsr_wav_close; the name, and what the source

@@ -64,8 +64,7 @@ typedef struct tsr_audio tsr_audio;
 /* Opens a file. path: "-" is standard input. What has no header needs options.raw; `options` may be NULL.
  *
  * A pipe is read as it comes if it is a WAV file or raw samples. The decoders of other formats move about in a file:
- * for them a pipe is copied to a temporary file first, to its end. A WAV file whose samples are compressed takes such a
- * decoder, too, but cannot come through a pipe.
+ * for them a pipe is copied to a temporary file first, to its end.
  *
  * One thread at a time. *audio is the caller's until tsr_audio_close. Errors, naming the file: TSR_ERR_IO;
  * TSR_ERR_FORMAT (a broken file); TSR_ERR_UNSUPPORTED (no plugin reads it; fewer than 1,000 or more than 4,000,000

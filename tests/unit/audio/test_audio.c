@@ -270,12 +270,20 @@ static void test_refused(void **state)
          "x.wav: 999 samples a second, expected 1000 to 4000000");
   make_wav_header(wav, 4000001, 1, 100);
   refuse(tsr_audio_view("x.wav", wav, sizeof wav, &alone, &audio), TSR_ERR_UNSUPPORTED, "4000001 samples a second");
-  /* Of a coding that the library does not know, a plugin is asked, if the file can be read again. */
+  /* Of a coding that the library does not know, a plugin is asked. */
   make_wav_header(wav, 16000, 1, 100);
   wav[20] = 7;
   refuse(tsr_audio_view("x.wav", wav, sizeof wav, &alone, &audio), TSR_ERR_PLUGIN, "libtessera-audio-sndfile");
   given pipe = {wav, sizeof wav, 0, 50, 0};
+  refuse(open_given(&pipe, 0, &alone, &audio), TSR_ERR_PLUGIN, "libtessera-audio-sndfile");
+  /* A pipe is kept for that up to a mebibyte. */
+  static unsigned char large[(1 << 20) + 2 * WAV_HEADER];
+  memcpy(large, wav, 12);
+  memcpy(large + 12, "LIST\0\0\x10\0", 8);
+  memcpy(large + 20 + (1 << 20), wav + 12, WAV_HEADER - 12);
+  pipe = (given){large, sizeof large, 0, 5000, 0};
   refuse(open_given(&pipe, 0, &alone, &audio), TSR_ERR_UNSUPPORTED, "coding 7");
+  refuse(tsr_audio_view("x.wav", large, sizeof large, &alone, &audio), TSR_ERR_PLUGIN, "libtessera-audio-sndfile");
 
   /* A file that is cut, and functions that fail. */
   make_wav_header(wav, 16000, 1, 200);
