@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "tessera/audio.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/audio/files.h"
 
 static const double pi = 3.14159265358979323846;
@@ -80,7 +81,7 @@ static void test_sines(void **state)
 {
   (void)state;
   static const int32_t rates[] = {1000, 8000, 11025, 15999, 22050, 44100, 48000, 96000, 192000};
-  for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
+  for (size_t r = 0; r < sizeof rates / sizeof *rates; r += TEST_IS_SANITIZED ? 3 : 1) {
     const double highest = 0.44 * (rates[r] < 16000 ? rates[r] : 16000);
     const double passed[] = {50, 440, 1000, 3333, 6500, 7000};
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) {
