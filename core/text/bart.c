@@ -31,9 +31,8 @@ static tsr_status open_merges(const tsr_tokenizer_files *files, tsr_segmenter *s
   return status;
 }
 
-tsr_status tsr_bart_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
+tsr_status tsr_byte_level_open(tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
 {
-  (void)kind;
   tsr_tokenizer_side *side = &tokenizer->side[TSR_SIDE_SOURCE];
   int32_t prefix = 0;
   tsr_config_bool(&files->options, "add_prefix_space", &prefix);
@@ -47,10 +46,16 @@ tsr_status tsr_bart_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *fi
   TSR_TRY(tsr_files_add_vocabulary(files, "vocab.json", side->vocabulary, &size));
   TSR_TRY(tsr_files_added_tokens(files, side->vocabulary, side->added));
   tsr_tokenizer_share_sides(tokenizer);
-  TSR_TRY(tsr_tokenizer_find_specials(files, tokenizer));
+  return tsr_tokenizer_find_specials(files, tokenizer);
+}
+
+tsr_status tsr_bart_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
+{
+  (void)kind;
+  TSR_TRY(tsr_byte_level_open(files, tokenizer));
+  const tsr_vocabulary *vocabulary = tokenizer->side[TSR_SIDE_SOURCE].vocabulary;
   for (int32_t i = 0; i < TSR_SIDES; i++) {
-    TSR_TRY(
-        tsr_vocabulary_require(side->vocabulary, tokenizer->special[TSR_BOS], &tokenizer->side[i].special[TSR_BOS]));
+    TSR_TRY(tsr_vocabulary_require(vocabulary, tokenizer->special[TSR_BOS], &tokenizer->side[i].special[TSR_BOS]));
     tokenizer->side[i].frame.before[0] = tokenizer->side[i].special[TSR_BOS];
     tokenizer->side[i].frame.n_before = 1;
   }

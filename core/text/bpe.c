@@ -498,6 +498,13 @@ static size_t write_bytes(char *to, const uint32_t characters[BYTES], const char
   return used;
 }
 
+size_t tsr_bpe_bytes(const char *piece, char *bytes)
+{
+  uint32_t characters[BYTES];
+  list_characters(characters);
+  return write_bytes(bytes, characters, piece);
+}
+
 static tsr_status decode(const void *state, const char *const *pieces, size_t n_pieces, char **text)
 {
   (void)state;

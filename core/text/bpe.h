@@ -28,4 +28,8 @@ tsr_segmenter tsr_bpe_segmenter(tsr_bpe *bpe);
  * numbers or signs with at most one blank before them; white space up to the last of a run. */
 size_t tsr_bpe_word(const char *text, size_t size);
 
+/* The bytes that a piece is written for, at most strlen(piece), not NUL-terminated; 0xFF stands for a NUL. Returns how
+ * many. */
+size_t tsr_bpe_bytes(const char *piece, char *bytes);
+
 #endif

@@ -13,6 +13,7 @@
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/package.h"
 #include "core/text/fast.h"
+#include "core/text/whisper.h"
 
 static const tsr_tokenizer_kind kinds[] = {
     {
@@ -115,6 +116,20 @@ static const tsr_tokenizer_kind kinds[] = {
         .mask_strips = 1,
     },
     {
+        .name = "whisper",
+        .classes = {"WhisperTokenizer"},
+        .families = {"whisper"},
+        .specials = {[TSR_EOS] = "<|endoftext|>",
+                     [TSR_UNK] = "<|endoftext|>",
+                     [TSR_PAD] = "<|endoftext|>",
+                     [TSR_BOS] = "<|endoftext|>"},
+        .files = {"merges.txt"},
+        .open = tsr_whisper_open,
+        .open_languages = tsr_whisper_open_languages,
+        .encode_plain = tsr_bart_encode_plain,
+        .empty_is_default = 1,
+    },
+    {
         .name = "fast", /* whatever has a tokenizer.json, and is none of the others */
         .classes = {"PreTrainedTokenizerFast", "PreTrainedTokenizer"},
         .specials = {"</s>", "<unk>", "<pad>", "<s>", "<mask>"},
@@ -215,8 +230,29 @@ static tsr_status kind_of_config(const tsr_tokenizer_files *files, const tsr_tok
   return status;
 }
 
+/* Whisper has the files of BART or of a fast one; its added tokens tell it. */
+static tsr_status tell_whisper_apart(tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
+{
+  static const char token[] = "<|startoftranscript|>";
+  json_t *added = NULL;
+  TSR_TRY(tsr_files_json(files, "added_tokens.json", &added));
+  int is_there = json_object_get(added, token) != NULL;
+  json_decref(added);
+  TSR_TRY(tsr_files_fast(files));
+  const json_t *list = json_object_get(files->fast, "added_tokens");
+  for (size_t i = 0; i < json_array_size(list) && !is_there; i++) {
+    const char *text = json_string_value(json_object_get(json_array_get(list, i), "content"));
+    is_there = text && strcmp(text, token) == 0;
+  }
+  const char *name = (*kind)->name;
+  if (is_there && (strcmp(name, "bart") == 0 || strcmp(name, "fast") == 0)) {
+    *kind = tsr_tokenizer_kind_find("whisper");
+  }
+  return TSR_OK;
+}
+
 /* What the names of the files tell. */
-static tsr_status kind_of_files(const tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
+static tsr_status kind_of_files(tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
 {
   static const struct {
     const char *files[2];
@@ -226,17 +262,16 @@ static tsr_status kind_of_files(const tsr_tokenizer_files *files, const tsr_toke
       {{"sentencepiece.bpe.model", "vocab.json"}, "m2m100"}, {{"merges.txt", "vocab.json"}, "bart"},
       {{"tokenizer.json", "tokenizer.json"}, "fast"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+  int found = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !found; i++) {
     int first;
     int second;
     TSR_TRY(tsr_files_has(files, rows[i].files[0], &first));
     TSR_TRY(tsr_files_has(files, rows[i].files[1], &second));
-    if (first && second) {
-      *kind = tsr_tokenizer_kind_find(rows[i].kind);
-      return TSR_OK;
-    }
+    found = first && second;
+    *kind = found ? tsr_tokenizer_kind_find(rows[i].kind) : NULL;
   }
-  return TSR_OK;
+  return found ? tell_whisper_apart(files, kind) : TSR_OK;
 }
 
 static tsr_status choose_kind(tsr_tokenizer_files *files, const tsr_tokenizer_kind **kind)
@@ -297,7 +332,7 @@ static tsr_status read_specials(const tsr_tokenizer_files *files, tsr_tokenizer 
     if (!text) {
       continue;
     }
-    TSR_TRY(tsr_files_special(files, special_keys[i], &text));
+    TSR_TRY(tsr_files_special(files, special_keys[i], tokenizer->kind->empty_is_default, &text));
     tokenizer->special[i] = tsr_arena_text(&tokenizer->arena, text);
     if (!tokenizer->special[i]) {
       return tsr_fail_memory(strlen(text) + 1);

@@ -56,8 +56,15 @@ tsr_status tsr_m2m100_open_languages(const tsr_tokenizer_kind *kind, tsr_tokeniz
                                      tsr_tokenizer *tokenizer);
 
 /* bart.c */
+/* Fills all but the ids around a text but </s> from merges.txt and vocab.json. */
+tsr_status tsr_byte_level_open(tsr_tokenizer_files *files, tsr_tokenizer *tokenizer) TSR_MUST_CHECK;
 tsr_status tsr_bart_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);
 tsr_status tsr_bart_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where);
+
+/* whisper.c */
+tsr_status tsr_whisper_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);
+tsr_status tsr_whisper_open_languages(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
+                                      tsr_tokenizer *tokenizer);
 
 /* languages.c */
 typedef struct tsr_language_list {

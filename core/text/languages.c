@@ -9,6 +9,7 @@
 #include "core/base/status.h"
 #include "core/checkpoint/json.h"
 #include "core/text/kinds.h"
+#include "core/text/whisper.h"
 
 /* The first MBART_25 are those of the first model. */
 enum { MBART_25 = 25 };
@@ -120,7 +121,7 @@ static int32_t find_language(const tsr_tokenizer *tokenizer, const char *code)
       return i;
     }
   }
-  return -1;
+  return tokenizer->whisper ? tsr_whisper_find_name(tokenizer, code) : -1;
 }
 
 enum { LONGEST_CODE = 63 };
@@ -201,30 +202,37 @@ static void list_nearest(const tsr_tokenizer *tokenizer, const char *wanted, cha
 /* ------------------------------------------------------------------------------------------------------------------
  * Choosing
  */
-static tsr_status choose(tsr_tokenizer *tokenizer, int32_t side, const char *code)
+tsr_status tsr_tokenizer_find_language(const tsr_tokenizer *tokenizer, const char *which, const char *code,
+                                       int32_t *index)
 {
-  static const char *const names[TSR_SIDES] = {"source", "target"};
   if (tokenizer->n_languages == 0) {
     return tsr_fail(TSR_ERR_ARGUMENT,
-                    "the %s language %s: a tokenizer of the kind %s without tokens of languages has no "
+                    "the %slanguage %s: a tokenizer of the kind %s without tokens of languages has no "
                     "languages to choose from",
-                    names[side], tsr_quote(code).text, tokenizer->kind->name);
+                    which, tsr_quote(code).text, tokenizer->kind->name);
   }
-  if (side == TSR_SIDE_SOURCE && tokenizer->place == TSR_LANGUAGE_SOURCE) {
+  *index = find_language(tokenizer, code);
+  if (*index < 0) {
+    char nearest[512] = "";
+    list_nearest(tokenizer, code, nearest, sizeof nearest);
+    return tsr_fail(TSR_ERR_ARGUMENT, "the %slanguage %s is not one of the %d that this tokenizer has; the nearest: %s",
+                    which, tsr_quote(code).text, (int)tokenizer->n_languages, nearest);
+  }
+  return TSR_OK;
+}
+
+static tsr_status choose(tsr_tokenizer *tokenizer, int32_t side, const char *code)
+{
+  static const char *const names[TSR_SIDES] = {"source ", "target "};
+  if (tokenizer->n_languages > 0 && side == TSR_SIDE_SOURCE && tokenizer->place == TSR_LANGUAGE_SOURCE) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "the source language %s: a tokenizer of the kind %s marks only the target language",
                     tsr_quote(code).text, tokenizer->kind->name);
   }
-  int32_t found = find_language(tokenizer, code);
-  if (found < 0) {
-    char nearest[512] = "";
-    list_nearest(tokenizer, code, nearest, sizeof nearest);
-    return tsr_fail(TSR_ERR_ARGUMENT,
-                    "the %s language %s is not one of the %d that this tokenizer has; the nearest: %s", names[side],
-                    tsr_quote(code).text, (int)tokenizer->n_languages, nearest);
-  }
+  int32_t found;
+  TSR_TRY(tsr_tokenizer_find_language(tokenizer, names[side], code, &found));
   if (tokenizer->place == TSR_LANGUAGE_FIXED && found != tokenizer->language[side]) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "the %s language %s: the package translates only from %s to %s", names[side],
+    return tsr_fail(TSR_ERR_ARGUMENT, "the %slanguage %s: the package translates only from %s to %s", names[side],
                     tsr_quote(code).text, tokenizer->languages[0].code, tokenizer->languages[1].code);
   }
   tokenizer->language[side] = found;
@@ -245,6 +253,14 @@ static void set_frame(tsr_tokenizer *tokenizer, int32_t side)
     return;
   }
   tsr_frame frame = {.n_before = 0};
+  if (tokenizer->place == TSR_LANGUAGE_PREFIX) {
+    const tsr_whisper *whisper = tokenizer->whisper;
+    const int32_t chosen = tsr_speech_language_id(tokenizer, tokenizer->language[side]);
+    frame.n_before = tsr_whisper_prefix(whisper, chosen, whisper->task, whisper->has_timestamps, frame.before);
+    append(frame.after, &frame.n_after, whisper->tokens.end_of_text);
+    tokenizer->side[side].frame = frame;
+    return;
+  }
   int is_source = tokenizer->place == TSR_LANGUAGE_SOURCE;
   int32_t language = tokenizer->language[is_source ? TSR_SIDE_TARGET : side];
   int32_t id = language >= 0 && !(is_source && side == TSR_SIDE_TARGET) ? tokenizer->languages[language].id : -1;

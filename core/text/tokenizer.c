@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/base/utf8.h"
 #include "core/checkpoint/json.h"
+#include "core/text/whisper.h"
 
 /* SentencePiece keeps several numbers per byte. */
 enum { MAX_TEXT = 1 << 28 };
@@ -133,6 +134,13 @@ static size_t count_trimmed(const char *text, size_t size)
   return size;
 }
 
+void tsr_strip(const char **text, size_t *size)
+{
+  const size_t begin = count_leading(*text, *size);
+  *text = begin > 0 ? *text + begin : *text;
+  *size = count_trimmed(*text, *size - begin);
+}
+
 static tsr_status encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where)
 {
   const tsr_tokenizer *tokenizer = to->tokenizer;
@@ -200,7 +208,7 @@ static tsr_status encode(tsr_encoding *to, const char *text, size_t size)
   const tsr_frame *frame = &tokenizer->side[to->side].frame;
   if (to->side == TSR_SIDE_TARGET && tokenizer->language[TSR_SIDE_TARGET] < 0 &&
       tokenizer->place != TSR_LANGUAGE_NONE && tokenizer->place != TSR_LANGUAGE_SOURCE &&
-      tokenizer->place != TSR_LANGUAGE_FIXED) {
+      tokenizer->place != TSR_LANGUAGE_FIXED && tokenizer->place != TSR_LANGUAGE_PREFIX) {
     return tsr_fail(
         TSR_ERR_ARGUMENT,
         "a target text begins or ends with its language's token, but no target language was chosen: neither "
@@ -217,8 +225,10 @@ static tsr_status encode(tsr_encoding *to, const char *text, size_t size)
   return append_all(to, frame->after + skip, frame->n_after - skip);
 }
 
-tsr_status tsr_tokenizer_encode_side(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size,
-                                     int32_t **ids, int32_t *n_ids)
+/* `encode_into` is what encodes: with the ids around the text, or without. */
+static tsr_status encode_with(tsr_status (*encode_into)(tsr_encoding *to, const char *text, size_t size),
+                              const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size,
+                              int32_t **ids, int32_t *n_ids)
 {
   if (!tokenizer || !ids || !n_ids || (!text && size > 0)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "encode: tokenizer, text, ids and n_ids must not be NULL");
@@ -229,7 +239,7 @@ tsr_status tsr_tokenizer_encode_side(const tsr_tokenizer *tokenizer, int32_t sid
     return tsr_fail(TSR_ERR_ARGUMENT, "a text of %zu bytes: expected at most %d", size, (int)MAX_TEXT);
   }
   tsr_encoding to = {.tokenizer = tokenizer, .side = side};
-  tsr_status status = encode(&to, text, size);
+  tsr_status status = encode_into(&to, text, size);
   if (status != TSR_OK) {
     free(to.ids);
     return status;
@@ -237,6 +247,18 @@ tsr_status tsr_tokenizer_encode_side(const tsr_tokenizer *tokenizer, int32_t sid
   *ids = to.ids;
   *n_ids = to.count;
   return TSR_OK;
+}
+
+tsr_status tsr_tokenizer_encode_side(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size,
+                                     int32_t **ids, int32_t *n_ids)
+{
+  return encode_with(encode, tokenizer, side, text, size, ids, n_ids);
+}
+
+tsr_status tsr_tokenizer_encode_bare(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size,
+                                     int32_t **ids, int32_t *n_ids)
+{
+  return encode_with(encode_text, tokenizer, side, text, size, ids, n_ids);
 }
 
 tsr_status tsr_tokenizer_encode(const tsr_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
@@ -265,10 +287,10 @@ static void tidy(char *text)
     text[size++] = marked ? ' ' : *from;
     from += marked ? sizeof word_mark - 1 : 1;
   }
-  size_t begin = count_leading(text, size);
-  size_t length = count_trimmed(text + begin, size - begin);
-  memmove(text, text + begin, length);
-  text[length] = 0;
+  const char *stripped = text;
+  tsr_strip(&stripped, &size);
+  memmove(text, stripped, size);
+  text[size] = 0;
 }
 
 /* Drops the blanks before punctuation, as the original's clean_up_tokenization_spaces: one rule after the other. */
@@ -325,9 +347,10 @@ tsr_status tsr_tokenizer_decode_replaced(const tsr_tokenizer *tokenizer, int32_t
   if (!pieces) {
     return tsr_fail_memory(((size_t)n_ids + 1) * sizeof *pieces);
   }
+  const int32_t begin = tokenizer->whisper ? tsr_whisper_prompt_length(tokenizer->whisper, ids, n_ids) : 0;
   size_t n_pieces = 0;
   tsr_status status = TSR_OK;
-  for (int32_t i = 0; i < n_ids && status == TSR_OK; i++) {
+  for (int32_t i = begin; i < n_ids && status == TSR_OK; i++) {
     if (ids[i] < 0 || ids[i] >= tsr_vocabulary_size(from->vocabulary)) {
       status = tsr_fail(TSR_ERR_ARGUMENT, "token id %d is outside the vocabulary of %d tokens", (int)ids[i],
                         (int)tsr_vocabulary_size(from->vocabulary));
@@ -345,6 +368,9 @@ tsr_status tsr_tokenizer_decode_replaced(const tsr_tokenizer *tokenizer, int32_t
   }
   if (status == TSR_OK && tokenizer->clean_up) {
     clean_up(*text);
+  }
+  if (status == TSR_OK && tokenizer->whisper) {
+    tsr_whisper_strip_timestamps(*text);
   }
   free(pieces);
   return status;

@@ -43,7 +43,8 @@ enum {
   TSR_LANGUAGE_AFTER = 2,  /* X </s> LANG; forced, likewise (NLLB with legacy_behaviour) */
   TSR_LANGUAGE_START = 3,  /* X </s> LANG; the decoder starts with the target's (mBART of 25 languages) */
   TSR_LANGUAGE_SOURCE = 4, /* the target's before the source text: LANG X </s> (multilingual Marian models) */
-  TSR_LANGUAGE_FIXED = 5   /* nowhere: there is one source and one target language (packages of Argos) */
+  TSR_LANGUAGE_FIXED = 5,  /* nowhere: there is one source and one target language (packages of Argos) */
+  TSR_LANGUAGE_PREFIX = 6  /* each side's own within Whisper's prefix */
 };
 
 enum {
@@ -71,6 +72,7 @@ struct tsr_tokenizer {
   int32_t clean_up;            /* blanks before punctuation are dropped from decoded text */
   int32_t prefix_blank;        /* TSR_BLANK_*: byte-level BPE puts a blank before what begins without one */
   tsr_segmenter plain;         /* T5, not legacy: for text that does not begin with a blank */
+  struct tsr_whisper *whisper; /* in the arena; NULL: of another kind */
 };
 
 /* What an `open` has to work with. */
@@ -107,9 +109,10 @@ typedef struct tsr_tokenizer_kind {
                                tsr_tokenizer *tokenizer);
   /* Encodes text without added tokens; NULL: the segmenter's pieces. where: TSR_PLAIN_*. */
   tsr_status (*encode_plain)(tsr_encoding *to, const char *text, size_t size, int32_t where);
-  const void *data;    /* the open's own */
-  int32_t eos_once;    /* a text that ends with </s> gets no second one */
-  int32_t mask_strips; /* <mask> takes the blank before it */
+  const void *data;         /* the open's own */
+  int32_t eos_once;         /* a text that ends with </s> gets no second one */
+  int32_t mask_strips;      /* <mask> takes the blank before it */
+  int32_t empty_is_default; /* a special token that the folder spells "" is spelled as above */
 } tsr_tokenizer_kind;
 
 /* The kind of that name, or NULL. */
@@ -122,6 +125,13 @@ tsr_status tsr_tokenizer_open_kind(const char *folder, const tsr_tokenizer_kind 
 /* tsr_tokenizer_encode for texts of either side. */
 tsr_status tsr_tokenizer_encode_side(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size,
                                      int32_t **ids, int32_t *n_ids) TSR_MUST_CHECK;
+
+/* The same without the ids around a text. */
+tsr_status tsr_tokenizer_encode_bare(const tsr_tokenizer *tokenizer, int32_t side, const char *text, size_t size,
+                                     int32_t **ids, int32_t *n_ids) TSR_MUST_CHECK;
+
+/* Leaves out the white space at both ends of a text. */
+void tsr_strip(const char **text, size_t *size);
 
 /* tsr_tokenizer_decode_side with other pieces in the place of some tokens. replaced [n_ids]: NULL for a token that
  * stands for itself; or NULL: all do. */
@@ -170,8 +180,9 @@ tsr_status tsr_files_added_tokens(tsr_tokenizer_files *files, tsr_vocabulary *vo
 tsr_status tsr_files_json(const tsr_tokenizer_files *files, const char *name, json_t **root) TSR_MUST_CHECK;
 
 /* What tokenizer_config.json, else special_tokens_map.json, has for a key such as "eos_token"; *text stays as it is
- * where both are silent, else it lives as long as `files`. */
-tsr_status tsr_files_special(const tsr_tokenizer_files *files, const char *key, const char **text) TSR_MUST_CHECK;
+ * where both are silent, else it lives as long as `files`. "" is an error, or silence if empty_is_silent. */
+tsr_status tsr_files_special(const tsr_tokenizer_files *files, const char *key, int empty_is_silent,
+                             const char **text) TSR_MUST_CHECK;
 
 /* 1 if the folder lists the token as a special one (additional_special_tokens). */
 int tsr_files_is_special(const tsr_tokenizer_files *files, const char *token);
@@ -186,6 +197,11 @@ void tsr_tokenizer_share_sides(tsr_tokenizer *tokenizer);
  * that are there, and puts </s> behind each text. The last step, but for languages. Errors: TSR_ERR_FORMAT (no unk; no
  * eos). */
 tsr_status tsr_tokenizer_find_specials(const tsr_tokenizer_files *files, tsr_tokenizer *tokenizer) TSR_MUST_CHECK;
+
+/* The index of a language, by its code, its token, or for Whisper its English name; `which` says of what it is in
+ * messages: "source ", "". Errors: TSR_ERR_ARGUMENT. */
+tsr_status tsr_tokenizer_find_language(const tsr_tokenizer *tokenizer, const char *which, const char *code,
+                                       int32_t *index) TSR_MUST_CHECK;
 
 /* Adds a language, whose token has to be in the vocabulary. */
 tsr_status tsr_tokenizer_add_language(tsr_tokenizer *tokenizer, const char *code, const char *token,

@@ -275,16 +275,17 @@ static tsr_status add_additional(const tsr_tokenizer_files *files, tsr_tokenizer
   return TSR_OK;
 }
 
-tsr_status tsr_files_special(const tsr_tokenizer_files *files, const char *key, const char **text)
+tsr_status tsr_files_special(const tsr_tokenizer_files *files, const char *key, int empty_is_silent, const char **text)
 {
   const json_t *roots[] = {files->options.root, files->specials};
   for (size_t r = 0; r < sizeof roots / sizeof roots[0]; r++) {
     const json_t *value = json_object_get(roots[r], key);
-    if (!value || json_is_null(value)) {
+    const char *found = text_of(value);
+    if (!value || json_is_null(value) || (empty_is_silent && found && !found[0])) {
       continue;
     }
-    *text = text_of(value);
-    if (!*text || !(*text)[0]) {
+    *text = found;
+    if (!found || !found[0]) {
       return tsr_fail(TSR_ERR_FORMAT, "%s: key \"%s\": expected a text, found %s",
                       r == 0 ? files->options.path : "special_tokens_map.json", key, tsr_json_show(value).text);
     }

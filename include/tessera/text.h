@@ -27,6 +27,7 @@ enum { TSR_SIDE_SOURCE = 0, TSR_SIDE_TARGET = 1 };
  *   ctranslate2  a folder of CTranslate2 or a package of Argos: its vocabularies, and source.spm and target.spm,
  *             sentencepiece.bpe.model, spm.model, spiece.model or sentencepiece.model
  *   bart      vocab.json, merges.txt (byte-level BPE)
+ *   whisper   the same with added tokens for languages, tasks and timestamps: tessera/speech.h has what only it needs
  *   fast      tokenizer.json: Unigram, BPE that was made from SentencePiece, byte-level BPE
  * If a folder has tokenizer.json instead of its kind's files, the tokenizer opens from that.
  * Results equal those of Hugging Face's tokenizers. Any number of threads may use a tokenizer; only
@@ -65,8 +66,8 @@ static inline TSR_MUST_CHECK tsr_status tsr_tokenizer_get_info(const tsr_tokeniz
   return tsr_tokenizer_get_info_sized(tokenizer, info, sizeof *info);
 }
 
-/* Languages of mBART, M2M100, NLLB and multilingual Marian models: how many there are, and the code of one ("fra_Latn",
- * "fr_XX", "fr"), which lives as long as the tokenizer; NULL for an index outside. */
+/* Languages of mBART, M2M100, NLLB, Whisper and multilingual Marian models: how many there are, and the code of one
+ * ("fra_Latn", "fr_XX", "fr"), which lives as long as the tokenizer; NULL for an index outside. */
 TSR_API int32_t tsr_tokenizer_n_languages(const tsr_tokenizer *tokenizer);
 TSR_API const char *tsr_tokenizer_language(const tsr_tokenizer *tokenizer, int32_t index);
 
@@ -92,8 +93,9 @@ TSR_API tsr_status tsr_tokenizer_encode(const tsr_tokenizer *tokenizer, const ch
 TSR_API tsr_status tsr_tokenizer_encode_target(const tsr_tokenizer *tokenizer, const char *text, size_t size,
                                                int32_t **ids, int32_t *n_ids) TSR_MUST_CHECK;
 
-/* The text of target ids, valid UTF-8; special tokens are left out. *text is allocated and NUL-terminated; the caller
- * frees it with tsr_free. Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary). */
+/* The text of target ids, valid UTF-8; special tokens are left out, of Whisper also timestamps and a prompt. *text is
+ * allocated and NUL-terminated; the caller frees it with tsr_free. Errors: TSR_ERR_ARGUMENT (an id outside the
+ * vocabulary). */
 TSR_API tsr_status tsr_tokenizer_decode(const tsr_tokenizer *tokenizer, const int32_t *ids, int32_t n_ids,
                                         char **text) TSR_MUST_CHECK;
 

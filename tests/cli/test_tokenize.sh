@@ -49,6 +49,19 @@ run 0 tokenize "$work/bart" --kind bart "$work/text"
 run 2 tokenize "$work/bart" --kind words "$work/text"
 stderr_has 'the kinds are marian, t5'
 
+# Whisper: the prefix goes before a text, and stays out of it on the way back.
+whisper="$SOURCE_ROOT/tests/data/goldens/speech/tokenizer"
+echo 'Let me borrow that.' >"$work/text"
+run 0 tokenize "$whisper" --source-lang French "$work/text"
+stdout_has "${tab}657 664 762 43 315 307 283 299 81 329 438 13 656"
+cp "$out" "$work/tokens"
+run 0 tokenize "$whisper" --decode "$work/tokens"
+line 1 'Let me borrow that.'
+run 0 tokenize "$whisper" --languages
+check 'languages: not 99' test "$(wc -l <"$out")" = 99
+run 2 tokenize "$whisper" --source-lang klingon "$work/text"
+stderr_has 'is not one of the 99 that this tokenizer has'
+
 # Languages: SentencePiece's model is the Marian one, which serves as well as any.
 mkdir "$work/nllb"
 cp "$model/source.spm" "$work/nllb/sentencepiece.bpe.model"

@@ -24,6 +24,7 @@
 #include "tessera/ops.h"
 #include "tessera/plan.h"
 #include "tessera/shortlist.h"
+#include "tessera/speech.h"
 #include "tessera/text.h"
 #include "tessera/train.h"
 #include "tessera/training_run.h"
@@ -537,6 +538,8 @@ static const struct {
     {"tsr_bleu", 128},
     {"tsr_chrf", 168},
     {"tsr_wer", 48},
+    {"tsr_speech_tokens", 36},
+    {"tsr_speech_offset", 24},
     {"tsr_token", 20},
     {"tsr_hypothesis", 32},
     {"tsr_generation", 16},

@@ -227,7 +227,7 @@ static const tsr_option rows[] = {
      .help = "print the codes of the tokenizer's languages instead"},
     {"kind", "NAME", TSR_OPTION_TEXT, FIELD(kind),
      .help = "the kind of tokenizer, if the folder does not say it: marian, t5, pegasus, mbart, mbart50, m2m100, nllb, "
-             "bart, fast"},
+             "bart, whisper, fast"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
      .help = "print one JSON object a line: line, text, tokens, ids"},
     {NULL},
