@@ -110,6 +110,63 @@ typedef struct tsr_speech_offset {
 TSR_API tsr_status tsr_speech_offsets(const tsr_tokenizer *tokenizer, const int32_t *ids, int32_t n_ids,
                                       int32_t positions, tsr_speech_offset **offsets, int32_t *n) TSR_MUST_CHECK;
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * Windows of a long recording
+ */
+
+/* What a window's tokens tell. */
+typedef struct tsr_speech_segment {
+  double start;     /* from the recording's beginning */
+  double end;       /* likewise */
+  int32_t first;    /* its tokens begin at tokens[first] */
+  int32_t n_tokens; /* timestamps included */
+} tsr_speech_segment;
+
+/* The segments of a window, and how far the next window lies behind it.
+ *   tokens          [n_tokens] what the decoder wrote behind the prefix, without <|endoftext|>
+ *   seek            the frame, of 0.01 s, that the window begins with
+ *   frames          of the window that are the recording's: fewer than a window has only at the recording's end
+ *   segments        room for n_tokens + 1
+ *   *advance        frames, from 1 to `frames`; or further, if the model writes a timestamp beyond them
+ * If there are adjacent timestamps, segments are cut between them. If the last token alone is a timestamp, it ends the
+ * last segment, and the next window begins where this one ends. Otherwise the last segment keeps both
+ * timestamps of its pair, what follows is left out, and the next window begins at the pair's first timestamp. Without
+ * adjacent timestamps all tokens are one segment from the window's beginning to the last timestamp (to the window's end
+ * if that is missing or <|0.00|>), and the next window begins where this one ends.
+ * Errors: TSR_ERR_ARGUMENT (something is NULL, a negative number, no frames). */
+TSR_API tsr_status tsr_speech_segments(const int32_t *tokens, int32_t n_tokens, int32_t timestamp_begin, int64_t seek,
+                                       int32_t frames, tsr_speech_segment *segments, int32_t *n_segments,
+                                       int64_t *advance) TSR_MUST_CHECK;
+
+/* How many tokens of a segment the windows behind it are told: all but the second timestamp of a pair at its end. That
+ * token is then missing from the transcript's tokens, too. */
+TSR_API int32_t tsr_speech_segment_kept(const int32_t *tokens, int32_t n_tokens, int32_t timestamp_begin);
+
+/* What the decoder of a window begins with. */
+typedef struct tsr_speech_context {
+  const int32_t *prompt;   /* [n_prompt] of tsr_speech_prompt */
+  const int32_t *previous; /* [n_previous] the tokens of all segments so far, as tsr_speech_segment_kept leaves them */
+  const int32_t *prefix;   /* [n_prefix] of tsr_speech_prefix */
+  int32_t n_prompt;
+  int32_t n_previous;
+  int32_t n_prefix;
+  int32_t start_of_prev;    /* <|startofprev|> */
+  int32_t has_previous;     /* 1: windows are told of the ones before them (condition_on_prev_tokens) */
+  int32_t prompt_stays;     /* 1: before the previous tokens stands the prompt, not start_of_prev (all-segments) */
+  int32_t most_of_previous; /* tokens; max_target_positions / 2 - 1 in the original */
+} tsr_speech_context;
+
+/* Writes the ids to `ids`, which has room for n_prompt + most_of_previous + 1 + n_prefix; *n_ids is how many there are.
+ * If has_previous and there are previous tokens: start_of_prev, or the prompt if prompt_stays and there is one, then
+ * the last most_of_previous of them; otherwise the prompt. Then the prefix. Errors: TSR_ERR_ARGUMENT. */
+TSR_API tsr_status tsr_speech_window_input(const tsr_speech_context *context, int32_t *ids,
+                                           int32_t *n_ids) TSR_MUST_CHECK;
+
+/* How many ids of a sequence, prompt and prefix included, Whisper's plain result keeps: not the <|endoftext|> at its
+ * end, and, if adjacent timestamps are in it and it does not end with a single one, not what follows the last pair. */
+TSR_API int32_t tsr_speech_plain_length(const int32_t *ids, int32_t n_ids, int32_t end_of_text,
+                                        int32_t timestamp_begin);
+
 #ifdef __cplusplus
 }
 #endif

@@ -540,6 +540,8 @@ static const struct {
     {"tsr_wer", 48},
     {"tsr_speech_tokens", 36},
     {"tsr_speech_offset", 24},
+    {"tsr_speech_segment", 24},
+    {"tsr_speech_context", 56},
     {"tsr_token", 20},
     {"tsr_hypothesis", 32},
     {"tsr_generation", 16},

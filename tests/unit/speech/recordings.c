@@ -12,31 +12,57 @@
 
 #include "tests/support/goldens.h"
 
-void for_each_recording(void (*check)(json_t *golden))
+static char checked[4096]; /* the folder of the model that is checked */
+
+const char *recorded_file(const char *name)
+{
+  static char path[8192];
+  snprintf(path, sizeof path, "%s/%s", checked, name);
+  return path;
+}
+
+static json_t *load(const char *name)
+{
+  json_error_t error;
+  json_t *root = json_load_file(recorded_file(name), 0, &error);
+  if (!root) {
+    fail_msg("%s: %s", recorded_file(name), error.text);
+  }
+  return root;
+}
+
+int32_t for_each_recording(void (*check)(json_t *golden))
 {
   const char *folder = golden_path(TESSERA_SOURCE_ROOT, "speech/models");
   DIR *entries = folder ? opendir(folder) : NULL;
-  if (!folder) {
-    return;
+  if (!entries) {
+    return 0;
   }
-  assert_non_null(entries);
-  char models[4096];
+  char models[2048];
+  int32_t n = 0;
   snprintf(models, sizeof models, "%s", folder);
   for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
     if (entry->d_name[0] == '.') {
       continue;
     }
-    char path[8192];
-    snprintf(path, sizeof path, "%s/%s/golden.json", models, entry->d_name);
-    json_error_t error;
-    json_t *golden = json_load_file(path, 0, &error);
-    if (!golden) {
-      fail_msg("%s: %s", path, error.text);
-    }
+    snprintf(checked, sizeof checked, "%s/%s", models, entry->d_name);
+    json_t *golden = load("golden.json");
+    json_object_set_new(golden, "config.json", load("config.json"));
     check(golden);
     json_decref(golden);
+    n++;
   }
   closedir(entries);
+  return n;
+}
+
+int32_t model_number(const json_t *golden, const char *key)
+{
+  const json_t *number = json_object_get(json_object_get(golden, "config.json"), key);
+  if (!json_is_integer(number)) {
+    fail_msg("%s: has no %s", recorded_file("config.json"), key);
+  }
+  return (int32_t)json_integer_value(number);
 }
 
 int32_t vocabulary_id(const json_t *golden, const char *key)

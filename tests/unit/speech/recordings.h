@@ -9,9 +9,15 @@
 
 #include <jansson.h>
 
-/* Calls `check` with what golden.json of each model's folder holds; none is called where TESSERA_GOLDENS has no models
- * of speech. */
-void for_each_recording(void (*check)(json_t *golden));
+/* Calls `check` with what golden.json of each model's folder holds; returns how many there are: 0 where TESSERA_GOLDENS
+ * has no models of speech. */
+int32_t for_each_recording(void (*check)(json_t *golden));
+
+/* The path of a file in the folder of the model that is checked; valid until the next call. */
+const char *recorded_file(const char *name);
+
+/* An integer of the model's config.json; the test fails if there is none. */
+int32_t model_number(const json_t *golden, const char *key);
 
 /* A key of the model's vocabulary, such as "endoftext"; the test fails if there is none. */
 int32_t vocabulary_id(const json_t *golden, const char *key);

