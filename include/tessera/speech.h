@@ -167,6 +167,49 @@ TSR_API tsr_status tsr_speech_window_input(const tsr_speech_context *context, in
 TSR_API int32_t tsr_speech_plain_length(const int32_t *ids, int32_t n_ids, int32_t end_of_text,
                                         int32_t timestamp_begin);
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * When a token is spoken
+ */
+
+/* Times of tokens from the decoder's attention to the sound.
+ *   weights       [heads, rows, frames] of the heads that follow the sound (alignment_heads): a row for each id that
+ *                 the decoder reads, prefix included; a column for each position of the encoder
+ *   used          of the columns, the first ones that the recording has: 1 to frames
+ *   median_width  odd; 7 in all published models
+ *   times         [rows + 1] when the id of each row begins, and the id that follows the last one: 0.0 first, never
+ *                 decreasing
+ * Each head's columns are normalised over the rows (mean 0, population standard deviation 1; a column without deviation
+ * is 0), filtered by the median of median_width neighbours (reflected at the ends; if there are more columns than half
+ * of the width), and averaged over the heads. Dynamic time warping finds the path from the first row and column to the
+ * last with the largest sum; it steps to the next row and column only if that is strictly the best of the three, else
+ * to the next row only if that is, else to the next column. times[r + 1] is where the path enters row r.
+ * Errors: TSR_ERR_ARGUMENT, TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_speech_token_times(const float *weights, int32_t heads, int32_t rows, int32_t frames,
+                                          int32_t used, int32_t median_width, double *times) TSR_MUST_CHECK;
+
+typedef struct tsr_speech_word {
+  const char *text; /* with the blank before it */
+  double start;
+  double end;
+  double probability; /* the mean of its tokens' */
+  int32_t first;      /* its tokens begin at tokens[first] */
+  int32_t n_tokens;
+} tsr_speech_word;
+
+/* Groups tokens to words.
+ *   language       a code ("ja"), or NULL
+ *   tokens         [n_tokens]; ids from <|endoftext|> on, timestamps too, are no words, and end the word before
+ *   times          [n_tokens + 1] when each token begins, and when the last one ends
+ *   probabilities  [n_tokens], or NULL: all are 1
+ * A word begins with a blank, or with punctuation; in zh, ja, th, lo, my and yue each character, or more if their bytes
+ * share a token, is a word. Punctuation is then joined to the word that it belongs to: a mark such as ( behind a blank
+ * to the word after it, one such as . or ) to the word before it. It changes neither their times nor their probability.
+ * *words is one allocation with all texts; the caller frees it with tsr_free. Errors: as of other functions that take a
+ * tokenizer. */
+TSR_API tsr_status tsr_speech_words(const tsr_tokenizer *tokenizer, const char *language, const int32_t *tokens,
+                                    int32_t n_tokens, const double *times, const float *probabilities,
+                                    tsr_speech_word **words, int32_t *n_words) TSR_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif
