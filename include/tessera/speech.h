@@ -210,6 +210,31 @@ TSR_API tsr_status tsr_speech_words(const tsr_tokenizer *tokenizer, const char *
                                     int32_t n_tokens, const double *times, const float *probabilities,
                                     tsr_speech_word **words, int32_t *n_words) TSR_MUST_CHECK;
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * How good a window's text is
+ */
+
+/* The bytes of a text over the bytes that zlib compresses them to: high for text that repeats itself; 0 for no text.
+ * *ratio receives it. Errors: TSR_ERR_ARGUMENT, TSR_ERR_OUT_OF_MEMORY. */
+TSR_API tsr_status tsr_speech_compression_ratio(const char *text, size_t size, double *ratio) TSR_MUST_CHECK;
+
+/* The sum of the log-probabilities of n tokens, without that of <|endoftext|>, over n + 1. */
+TSR_API double tsr_speech_average_logprob(const float *logprobs, int32_t n);
+
+/* What was measured of a window's text, and the limits for it; NaN: not measured, no limit. */
+typedef struct tsr_speech_measures {
+  double compression_ratio; /* 2.4 is the published limit */
+  double average_logprob;   /* -1.0 */
+  double no_speech;         /* the probability of <|nospeech|> after <|startoftranscript|>; 0.6 */
+} tsr_speech_measures;
+
+enum {
+  TSR_SPEECH_ACCEPT = 0, /* the text is good */
+  TSR_SPEECH_RETRY = 1,  /* compression_ratio above, or average_logprob below its limit: try a higher temperature */
+  TSR_SPEECH_SKIP = 2    /* there is no speech: no_speech above, and average_logprob below its limit or without one */
+};
+TSR_API int32_t tsr_speech_judge(const tsr_speech_measures *measured, const tsr_speech_measures *limits);
+
 #ifdef __cplusplus
 }
 #endif

@@ -543,6 +543,7 @@ static const struct {
     {"tsr_speech_segment", 24},
     {"tsr_speech_context", 56},
     {"tsr_speech_word", 40},
+    {"tsr_speech_measures", 24},
     {"tsr_token", 20},
     {"tsr_hypothesis", 32},
     {"tsr_generation", 16},
