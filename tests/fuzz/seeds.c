@@ -75,6 +75,16 @@ static const struct {
                   "\"vocab\":{\"</s>\":0,\"<unk>\":1,"
                   "\"a\":2,\"ab\":4},\"merges\":[[\"a\",\"b\"]]},\"post_processor\":{\"type\":\"RobertaProcessing\","
                   "\"cls\":[\"<s>\",0],\"sep\":[\"</s>\",0]}}"},
+    {"whisper", "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,"
+                "\"\xC3\xA2\":2,"
+                "\"\xC4\xA0\":3,\".\":4},\"merges\":[\"a "
+                "b\"]},\"added_tokens\":[{\"id\":5,\"content\":\"<|endoftext|>\",\"special\":"
+                "true},{\"id\":6,\"content\":\"<|startoftranscript|>\",\"special\":true},{\"id\":7,\"content\":\"<|en|>"
+                "\"},{\"id\":8,"
+                "\"content\":\"<|translate|>\"},{\"id\":9,\"content\":\"<|transcribe|>\"},{\"id\":10,\"content\":\"<|"
+                "startofprev|>\"},"
+                "{\"id\":11,\"content\":\"<|notimestamps|>\"},{\"id\":12,\"content\":\"<|0.00|>\"}]}"
+                "\n\x0C\1\2\3\4\x0E\x0E\1\x0C\4\x10"},
     {"text", ">>fra<< I like</s> you. <unk>"},
     {"text", "\xEF\xBC\xA6\xEF\xAC\x81 caf\xC3\xA9 \xF0\x9F\x98\x80\xC2\xA0\xFF\n>>a<<"},
     {"yaml",
