@@ -273,6 +273,7 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate: transformer, source, lengths, options and generation are needed");
   }
   *generation = (tsr_generation){0};
+  TSR_TRY(tsr_model_check_reads_text(transformer->model, "tsr_generate", NULL));
   if (n_batch < 0 || n_batch > MAX_BATCH) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate: a batch of %d; it should be 1 to %d, or 0", (int)n_batch,
                     (int)MAX_BATCH);

@@ -292,6 +292,7 @@ tsr_status tsr_score_watched(tsr_transformer *transformer, int32_t n_sentences, 
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_score: transformer, source, target, their lengths and scores are needed");
   }
   *scores = (tsr_scores){0};
+  TSR_TRY(tsr_model_check_reads_text(transformer->model, "tsr_score", NULL));
   const tsr_transformer_config *config = &transformer->model->config;
   int32_t start = 0;
   tsr_score_options given;

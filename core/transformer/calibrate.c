@@ -91,7 +91,7 @@ static tsr_status add_input(tsr_calibration *c, const tsr_inspected *input)
   memcpy(name, input->name, length);
   const tsr_parameter *matrix = tsr_model_find(c->model, name);
   const int64_t columns = input->shape.extent[input->shape.rank - 1];
-  if (!matrix || !matrix->matrix || columns_of(matrix) != columns || strstr(name, "embedding.")) {
+  if (!matrix || matrix->matrix != TSR_MATRIX_PRODUCT || columns_of(matrix) != columns || strstr(name, "embedding.")) {
     return TSR_OK;
   }
   float **products = &c->products[matrix - c->model->parameters.items];

@@ -10,7 +10,7 @@
 static const tsr_family *const families[] = {
     &tsr_family_bart,       &tsr_family_ctranslate2, &tsr_family_m2m_100, &tsr_family_marian,
     &tsr_family_marian_npz, &tsr_family_mbart,       &tsr_family_mt5,     &tsr_family_nn_transformer,
-    &tsr_family_pegasus,    &tsr_family_t5,          &tsr_family_umt5,
+    &tsr_family_pegasus,    &tsr_family_t5,          &tsr_family_umt5,    &tsr_family_whisper,
 };
 
 /* Of several names for one, the first is what is written. */

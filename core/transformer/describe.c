@@ -79,6 +79,8 @@ static const field fields[] = {
     INTEGER(eos_id, -1, MAX_ID),
     INTEGER(unk_id, -1, MAX_ID),
     OPTIONAL(decoder_start_id, -1, MAX_ID),
+    INTEGER(mels, 0, TSR_MAX_MELS),
+    INTEGER(source_positions, 0, TSR_MAX_POSITIONS),
 };
 
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };

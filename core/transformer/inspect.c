@@ -12,7 +12,7 @@
 
 enum {
   ALL = TSR_INSPECT_HIDDEN | TSR_INSPECT_SELF_ATTENTION | TSR_INSPECT_CROSS_ATTENTION | TSR_INSPECT_LAYERS |
-        TSR_INSPECT_NORMS | TSR_INSPECT_SUMS | TSR_INSPECT_INPUTS
+        TSR_INSPECT_NORMS | TSR_INSPECT_SUMS | TSR_INSPECT_INPUTS | TSR_INSPECT_CONVOLUTIONS
 };
 
 static tsr_status add(tsr_inspection *inspection, const char *name, tsr_shape shape, float **values)
@@ -69,33 +69,24 @@ static tsr_status collect(const tsr_compiled *c, int32_t n_batch, const int32_t 
   return TSR_OK;
 }
 
-tsr_status tsr_transformer_inspect(tsr_transformer *transformer, int32_t what, int32_t n_batch, int32_t n_source,
-                                   const int32_t *source, const int32_t *source_lengths, int32_t n_target,
-                                   const int32_t *target, tsr_inspection *inspection)
+static tsr_status inspect(tsr_transformer *t, const tsr_forward *forward, tsr_inspection *inspection)
 {
-  if (!transformer || !inspection) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_inspect: transformer and inspection must not be NULL");
+  const int32_t n_batch = forward->size.batch;
+  if (forward->taps <= 0 || (forward->taps & ~ALL) != 0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_inspect: what is %d, no sum of TSR_INSPECT_*",
+                    (int)forward->taps);
   }
-  *inspection = (tsr_inspection){0};
-  if (what <= 0 || (what & ~ALL) != 0) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_inspect: what is %d, no sum of TSR_INSPECT_*", (int)what);
-  }
-  const tsr_forward forward = {.size = {.batch = n_batch, .source = n_source, .target = n_target},
-                               .taps = what,
-                               .source = source,
-                               .source_lengths = source_lengths,
-                               .target = target};
-  TSR_TRY(tsr_forward_check(transformer, &forward));
+  TSR_TRY(tsr_forward_check(t, forward));
   tsr_compiled *c = NULL;
   tsr_status status = TSR_OK;
-  if (transformer->model->config.encoder_layers > 0) {
-    status = tsr_forward_encode(transformer, &forward, &c);
+  if (t->model->config.encoder_layers > 0) {
+    status = tsr_forward_encode(t, forward, &c);
     if (status == TSR_OK) {
-      status = collect(c, n_batch, source_lengths, inspection);
+      status = collect(c, n_batch, forward->source_lengths, inspection);
     }
   }
-  if (status == TSR_OK && target) {
-    status = tsr_forward_decode(transformer, &forward, &c);
+  if (status == TSR_OK && forward->target) {
+    status = tsr_forward_decode(t, forward, &c);
     if (status == TSR_OK) {
       status = collect(c, n_batch, NULL, inspection);
     }
@@ -104,6 +95,43 @@ tsr_status tsr_transformer_inspect(tsr_transformer *transformer, int32_t what, i
     tsr_inspection_finish(inspection);
   }
   return status;
+}
+
+tsr_status tsr_transformer_inspect(tsr_transformer *transformer, int32_t what, int32_t n_batch, int32_t n_source,
+                                   const int32_t *source, const int32_t *source_lengths, int32_t n_target,
+                                   const int32_t *target, tsr_inspection *inspection)
+{
+  if (!transformer || !inspection) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transformer_inspect: transformer and inspection must not be NULL");
+  }
+  *inspection = (tsr_inspection){0};
+  TSR_TRY(
+      tsr_model_check_reads_text(transformer->model, "tsr_transformer_inspect", "tsr_transformer_inspect_features"));
+  const int encodes = transformer->model->config.encoder_layers > 0;
+  const tsr_forward forward = {.size = {.batch = n_batch, .source = n_source, .target = n_target},
+                               .taps = what,
+                               .source = source,
+                               .source_lengths = encodes ? source_lengths : NULL,
+                               .target = target};
+  return inspect(transformer, &forward, inspection);
+}
+
+tsr_status tsr_transformer_inspect_features(tsr_transformer *transformer, int32_t what, int32_t n_batch,
+                                            const float *features, int32_t n_target, const int32_t *target,
+                                            tsr_inspection *inspection)
+{
+  if (!transformer || !features || !inspection) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_transformer_inspect_features: transformer, features and inspection must not be NULL");
+  }
+  *inspection = (tsr_inspection){0};
+  TSR_TRY(tsr_model_check_reads_sound(transformer->model, "tsr_transformer_inspect_features"));
+  const int32_t source = transformer->model->config.source_positions;
+  const tsr_forward forward = {.size = {.batch = n_batch, .source = source, .target = n_target},
+                               .taps = what,
+                               .features = features,
+                               .target = target};
+  return inspect(transformer, &forward, inspection);
 }
 
 void tsr_inspection_finish(tsr_inspection *inspection)

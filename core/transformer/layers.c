@@ -259,7 +259,8 @@ static tsr_ref positions(const tsr_builder *b, const tsr_stack *stack)
   switch (side.position) {
   case TSR_POSITION_LEARNED:
     table = parameter(b, "%s.positions.weight", stack->name);
-    return tsr_slice(b->program, table, 0, side.position_offset, config->max_positions);
+    return tsr_slice(b->program, table, 0, side.position_offset,
+                     stack->decoder ? config->max_positions : tsr_config_source_positions(config));
   case TSR_POSITION_SINUSOID_HALVES:
   case TSR_POSITION_SINUSOID_INTERLEAVED:
   case TSR_POSITION_SINUSOID_TENSOR2TENSOR:
@@ -298,6 +299,34 @@ tsr_ref tsr_build_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_re
   }
   x = tsr_reshape(b->program, x, TSR_SHAPE(batch * length, b->model->config.d_model));
   x = dropped_result(b, embedding_norm(b, stack, x));
+  tap(b, TSR_INSPECT_LAYERS, x, "%s.embedding", stack->name);
+  close_scopes(b, 2);
+  return x;
+}
+
+/* gelu(conv1d(x)) with a kernel of three rows and a row of zeros at either end: x [B, T, ..] -> [B, .., D]. */
+static tsr_ref convolution(const tsr_builder *b, tsr_ref x, const char *name, int32_t stride)
+{
+  tsr_scope_push(b->program, "%s", name);
+  tsr_ref weight = parameter(b, "encoder.%s.weight", name), bias = parameter(b, "encoder.%s.bias", name);
+  tsr_ref y = tsr_conv1d(b->program, x, weight, bias, stride, 1);
+  y = tsr_gelu(b->program, y, TSR_ACTIVATION_GELU_ERF);
+  tsr_scope_pop(b->program);
+  tap(b, TSR_INSPECT_CONVOLUTIONS, y, "encoder.%s", name);
+  return y;
+}
+
+tsr_ref tsr_build_speech_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref features)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  const int64_t batch = tsr_ref_shape(b->program, features).extent[0];
+  tsr_scope_push(b->program, "%s", stack->name);
+  tsr_scope_push(b->program, "embedding");
+  tsr_ref x = convolution(b, tsr_transpose(b->program, features, 1, 2), "conv1", 1);
+  x = convolution(b, x, "conv2", 2);
+  x = tsr_add(b->program, x, positions(b, stack));
+  x = tsr_reshape(b->program, x, TSR_SHAPE(batch * config->source_positions, config->d_model));
+  x = dropped_result(b, x);
   tap(b, TSR_INSPECT_LAYERS, x, "%s.embedding", stack->name);
   close_scopes(b, 2);
   return x;

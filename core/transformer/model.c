@@ -188,6 +188,27 @@ int tsr_model_has_weights(const tsr_model *model)
   return model->checkpoint != NULL;
 }
 
+tsr_status tsr_model_check_reads_text(const tsr_model *model, const char *function, const char *sibling)
+{
+  if (model->config.mels == 0) {
+    return TSR_OK;
+  }
+  return sibling
+             ? tsr_fail(TSR_ERR_UNSUPPORTED,
+                        "%s: %s is a model of speech, which reads features of sound and no text: use %s", function,
+                        model->folder, sibling)
+             : tsr_fail(TSR_ERR_UNSUPPORTED, "%s: %s is a model of speech, which reads features of sound and no text",
+                        function, model->folder);
+}
+
+tsr_status tsr_model_check_reads_sound(const tsr_model *model, const char *function)
+{
+  return model->config.mels > 0
+             ? TSR_OK
+             : tsr_fail(TSR_ERR_UNSUPPORTED, "%s: %s reads text, not sound: it is no model of speech", function,
+                        model->folder);
+}
+
 int32_t tsr_model_parameter_count(const tsr_model *model)
 {
   return model->parameters.n;

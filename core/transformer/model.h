@@ -19,7 +19,7 @@ typedef struct tsr_piece {
   const tsr_checkpoint_tensor *tensor;
   int64_t first;
   int64_t count;
-  int32_t transposed; /* 1: of the tensor with its axes exchanged */
+  int32_t transposed; /* 1: of the tensor with its last two axes exchanged */
   float fill;
   /* Of a tensor of whole numbers, else NULL: NAME.scales, what 1 is worth in each row (f32), or in each group of a row
    * whose numbers have four bits (f16); or NAME_scale of CTranslate2, what they are divided by, [1] or one for each
@@ -30,10 +30,17 @@ typedef struct tsr_piece {
   float scale;     /* the one number, where no tensor holds it; else 0 */
 } tsr_piece;
 
+/* In which types a parameter is kept. */
+enum {
+  TSR_MATRIX_NONE = 0,       /* in f32 */
+  TSR_MATRIX_PRODUCT = 1,    /* a table or the weights of a product: as the matrices are asked for */
+  TSR_MATRIX_CONVOLUTION = 2 /* likewise, but in f32 where matrices are whole numbers */
+};
+
 typedef struct tsr_parameter {
   const char *name;             /* "encoder.layers.0.self_attention.qkv.weight" */
   tsr_shape shape;              /* weights of a product are [out, in] */
-  int32_t matrix;               /* 1: a table or the weights of a product, which may be stored narrow; 0: kept in f32 */
+  int32_t matrix;               /* TSR_MATRIX_* */
   tsr_dtype stored;             /* type in the checkpoint: f32 where the pieces differ; 0 without weights */
   int32_t n_pieces;             /* 0 without weights */
   tsr_piece pieces[TSR_PIECES]; /* one after the other they are the parameter, row-major */
@@ -106,9 +113,20 @@ tsr_status tsr_parameters_list(const tsr_transformer_config *config, tsr_arena *
 /* The same of a model, whose sides may differ from what its configuration says. */
 tsr_status tsr_parameters_list_model(const tsr_model *model, tsr_arena *arena, tsr_parameter_list *list) TSR_MUST_CHECK;
 
-/* The encoder's (0) or the decoder's (1) side of a model, and that of a configuration, which has both alike. */
+/* The encoder's (0) or the decoder's (1) side of a model, and that of a configuration. */
 tsr_model_side tsr_model_side_of(const tsr_model *model, int32_t decoder);
-tsr_model_side tsr_config_side(const tsr_transformer_config *config);
+tsr_model_side tsr_config_side(const tsr_transformer_config *config, int32_t decoder);
+
+/* Positions that the encoder has, at most. */
+int32_t tsr_config_source_positions(const tsr_transformer_config *config);
+
+/* 1 if the configuration has an encoder that reads something: tokens of a vocabulary, or sound. */
+int32_t tsr_config_encodes(const tsr_transformer_config *config);
+
+/* TSR_ERR_UNSUPPORTED if the model reads sound: a caller of `function` gives it text, and is told of `sibling` if there
+ * is one that takes features; likewise if it reads text and is given features. */
+tsr_status tsr_model_check_reads_text(const tsr_model *model, const char *function, const char *sibling) TSR_MUST_CHECK;
+tsr_status tsr_model_check_reads_sound(const tsr_model *model, const char *function) TSR_MUST_CHECK;
 
 /* Rows first .. first+count-1 of a parameter that is stored as whole numbers, of one byte or of four bits, as they are
  * kept (tsr_parameter_kept): the numbers, and what 1 is worth, f32 for each row or f16 for each group. */
@@ -192,7 +210,8 @@ typedef struct tsr_name_piece {
   const char *name;
   int32_t part;
   int32_t of;
-  int32_t transposed; /* 1: stored [in, out]; a whole tensor */
+  int32_t transposed; /* 1: stored with its last two axes exchanged, [in, out] or [out, in, kernel]; a whole tensor */
+  int32_t absent;     /* 1: the original has no such tensor; zeros where a checkpoint lacks it */
 } tsr_name_piece;
 
 /* Which tensors of a checkpoint a parameter is put together from. In both patterns '@' stands for "encoder" or
@@ -250,6 +269,7 @@ extern const tsr_family tsr_family_nn_transformer;
 extern const tsr_family tsr_family_pegasus;
 extern const tsr_family tsr_family_t5;
 extern const tsr_family tsr_family_umt5;
+extern const tsr_family tsr_family_whisper;
 
 /* Reads config.json and, if it is there, the special ids of generation_config.json, and checks the whole. */
 tsr_status tsr_transformer_config_read(const char *folder, tsr_transformer_config *config,
@@ -280,7 +300,8 @@ enum {
   TSR_MAX_LAYERS = 1024,
   TSR_MAX_HEADS = 4096,
   TSR_MAX_VOCABULARY = 1 << 24,
-  TSR_MAX_POSITIONS = 1 << 20
+  TSR_MAX_POSITIONS = 1 << 20,
+  TSR_MAX_MELS = 1024
 };
 
 /* An activation by its name in config files; keeps *activation where the key is absent. Errors: TSR_ERR_UNSUPPORTED,
@@ -307,6 +328,7 @@ typedef struct tsr_part {
   int32_t parameter; /* its number in the list */
   int64_t first;
   int64_t count;
+  int32_t transposed; /* 1: the tensor is the whole parameter with its last two axes exchanged */
 } tsr_part;
 
 /* A tensor of a checkpoint, and what it consists of. */

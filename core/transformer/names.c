@@ -127,7 +127,9 @@ static tsr_shape whole_tensor(const tsr_parameter *parameter, const tsr_name_rul
 {
   tsr_shape shape = parameter->shape;
   shape.extent[0] = (shape.extent[0] - rule->added) / count_pieces(rule) * (piece->of > 0 ? piece->of : 1);
-  return piece->transposed ? TSR_SHAPE(shape.extent[1], shape.extent[0]) : shape;
+  return !piece->transposed ? shape
+         : shape.rank == 3  ? TSR_SHAPE(shape.extent[0], shape.extent[2], shape.extent[1])
+                            : TSR_SHAPE(shape.extent[1], shape.extent[0]);
 }
 
 /* What the whole numbers of a tensor are divided by: NAME_scale, f32, one number (I16) or one for each row (I8). Old
@@ -141,7 +143,8 @@ static tsr_status find_scales(const tsr_checkpoint *checkpoint, const tsr_checkp
   const int is_ctranslate2 = tsr_checkpoint_metadata(checkpoint, TSR_CTRANSLATE2_VERSION) != NULL;
   snprintf(name, sizeof name, "%s_scale", tensor->name);
   const tsr_checkpoint_tensor *scales = tsr_checkpoint_find(checkpoint, name);
-  if ((!is_short && tensor->dtype != TSR_I8) || !parameter->matrix || (!scales && !is_ctranslate2)) {
+  if ((!is_short && tensor->dtype != TSR_I8) || parameter->matrix != TSR_MATRIX_PRODUCT ||
+      (!scales && !is_ctranslate2)) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
                     tensor->name, tensor->type);
   }
@@ -174,11 +177,11 @@ static tsr_status take_worth(const tsr_checkpoint_tensor *tensor, const tsr_chec
                              const tsr_parameter *parameter, const tsr_shape *whole, tsr_piece *piece,
                              tsr_dtype *stored, tsr_shape *expected)
 {
-  const tsr_parameter matrix = {.shape = *whole, .matrix = 1};
+  const tsr_parameter matrix = {.shape = *whole, .matrix = TSR_MATRIX_PRODUCT};
   const int four_bits = scales->dtype == TSR_F16;
   tsr_kept kept;
   char wanted[96], found[96];
-  if (!parameter->matrix || piece->transposed || whole->rank != 2) {
+  if (parameter->matrix != TSR_MATRIX_PRODUCT || piece->transposed || whole->rank != 2) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
                     tensor->name, tensor->type);
   }
@@ -220,7 +223,7 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
     TSR_TRY(find_scales(checkpoint, tensor, parameter, piece));
     stored = tensor->dtype == TSR_I8 ? TSR_I8 : TSR_F32;
   }
-  if (!same_extents(&tensor->shape, &extents) || (place->transposed && tensor->rank != 2)) {
+  if (!same_extents(&tensor->shape, &extents) || (place->transposed && tensor->rank != expected.rank)) {
     char found[96];
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the shape %s; expected %s", tensor->path, tensor->name,
                     tsr_shape_print(&tensor->shape, found, sizeof found),
@@ -294,7 +297,9 @@ static tsr_status resolve_parameter(const tsr_model *model, tsr_parameter *param
   for (int32_t i = 0; i < n_pieces; i++) {
     tsr_name_expand(rule->pieces[i].name, &found, name);
     const tsr_checkpoint_tensor *tensor = find_tensor(model, name);
-    if (!tensor && (rule->optional || (rule->may_lack && i > 0))) {
+    if (!tensor && rule->pieces[i].absent) {
+      parameter->pieces[i] = (tsr_piece){.count = (elements - added) / n_pieces};
+    } else if (!tensor && (rule->optional || (rule->may_lack && i > 0))) {
       parameter->pieces[i] = (tsr_piece){.count = (elements - added) / n_pieces};
       parameter->stored = parameter->stored != 0 ? parameter->stored : TSR_F32;
     } else {
@@ -364,6 +369,9 @@ static tsr_status lay_out_parameter(const tsr_model *model, int32_t index, layou
   int32_t n_pieces = count_pieces(rule);
   int64_t count = tsr_shape_elements(&parameter->shape) / n_pieces;
   for (int32_t i = 0; i < n_pieces; i++) {
+    if (rule->pieces[i].absent) {
+      continue;
+    }
     char name[TSR_NAME_ROOM];
     tsr_name_expand(rule->pieces[i].name, &found, name);
     tsr_layout_tensor *tensor = open_tensor(to, name, rule->pieces[i].of);
@@ -372,7 +380,8 @@ static tsr_status lay_out_parameter(const tsr_model *model, int32_t index, layou
     }
     tsr_shape shape = whole_tensor(parameter, rule, &rule->pieces[i]);
     tensor->shape = rule->row ? TSR_SHAPE(1, shape.extent[0]) : shape;
-    tensor->parts[rule->pieces[i].part] = (tsr_part){.parameter = index, .first = i * count, .count = count};
+    tensor->parts[rule->pieces[i].part] =
+        (tsr_part){.parameter = index, .first = i * count, .count = count, .transposed = rule->pieces[i].transposed};
   }
   return TSR_OK;
 }

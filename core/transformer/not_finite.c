@@ -34,8 +34,9 @@ static tsr_status copy_input(const tsr_compiled *ran, const tsr_compiled *again,
 static tsr_status copy_inputs(const tsr_compiled *ran, const tsr_compiled *again)
 {
   const tsr_program_refs *refs = &ran->refs; /* the same program has the same tensors */
-  const tsr_ref inputs[] = {refs->source, refs->source_lengths, refs->target, refs->token,  refs->position,
-                            refs->rows,   refs->suppress,       refs->phases, refs->labels, refs->chosen};
+  const tsr_ref inputs[] = {refs->source, refs->features, refs->source_lengths, refs->target,
+                            refs->token,  refs->position, refs->rows,           refs->suppress,
+                            refs->phases, refs->labels,   refs->chosen};
   for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
     TSR_TRY(copy_input(ran, again, inputs[i]));
   }

@@ -54,18 +54,26 @@ static void add(lister *l, tsr_shape shape, int32_t matrix, const char *format, 
 
 static void add_linear(lister *l, const char *name, int64_t out, int64_t in, int32_t bias)
 {
-  add(l, TSR_SHAPE(out, in), 1, "%s.weight", name);
+  add(l, TSR_SHAPE(out, in), TSR_MATRIX_PRODUCT, "%s.weight", name);
   if (bias) {
-    add(l, TSR_SHAPE(out), 0, "%s.bias", name);
+    add(l, TSR_SHAPE(out), TSR_MATRIX_NONE, "%s.bias", name);
   }
 }
 
 static void add_norm(lister *l, const char *name)
 {
-  add(l, TSR_SHAPE(l->config->d_model), 0, "%s.weight", name);
+  add(l, TSR_SHAPE(l->config->d_model), TSR_MATRIX_NONE, "%s.weight", name);
   if (l->config->norm != TSR_NORM_RMS && l->config->feed_forward_bias) {
-    add(l, TSR_SHAPE(l->config->d_model), 0, "%s.bias", name);
+    add(l, TSR_SHAPE(l->config->d_model), TSR_MATRIX_NONE, "%s.bias", name);
   }
+}
+
+/* A convolution of three frames. */
+static void add_convolution(lister *l, const char *name, int64_t in)
+{
+  enum { KERNEL = 3 };
+  add(l, TSR_SHAPE(l->config->d_model, KERNEL, in), TSR_MATRIX_CONVOLUTION, "%s.weight", name);
+  add(l, TSR_SHAPE(l->config->d_model), TSR_MATRIX_NONE, "%s.bias", name);
 }
 
 /* The biases on the scores of self-attention, of a stack or of a layer. */
@@ -78,7 +86,7 @@ static void add_relative(lister *l, int32_t decoder, int32_t of_layer)
   }
   int32_t clamped = side->relative == TSR_POSITION_RELATIVE_CLAMPED;
   int64_t rows = clamped ? 2 * (int64_t)side->relative_distance + 1 : side->relative_buckets;
-  add(l, TSR_SHAPE(rows, decoder ? c->decoder_heads : c->encoder_heads), 0, "relative.weight");
+  add(l, TSR_SHAPE(rows, decoder ? c->decoder_heads : c->encoder_heads), TSR_MATRIX_NONE, "relative.weight");
 }
 
 static void list_layer(lister *l, int32_t decoder)
@@ -92,8 +100,8 @@ static void list_layer(lister *l, int32_t decoder)
   if (l->side.vectors > 0) {
     tsr_shape vectors =
         TSR_SHAPE(2 * (int64_t)l->side.vectors + 1, decoder ? c->decoder_head_size : c->encoder_head_size);
-    add(l, vectors, 0, "relative_keys.weight");
-    add(l, vectors, 0, "relative_values.weight");
+    add(l, vectors, TSR_MATRIX_NONE, "relative_keys.weight");
+    add(l, vectors, TSR_MATRIX_NONE, "relative_values.weight");
   }
   add_linear(l, "self_attention.qkv", 3 * inner, d_model, c->attention_bias);
   add_linear(l, "self_attention.output", d_model, inner, c->attention_bias);
@@ -123,10 +131,14 @@ static void list_stack(lister *l, int32_t decoder)
   }
   snprintf(l->prefix, sizeof l->prefix, "%s.", stack);
   if (!c->shared_embedding && vocabulary > 0) {
-    add(l, TSR_SHAPE(vocabulary, c->d_model), 1, "embedding.weight");
+    add(l, TSR_SHAPE(vocabulary, c->d_model), TSR_MATRIX_PRODUCT, "embedding.weight");
+  }
+  if (!decoder && c->mels > 0) {
+    add_convolution(l, "conv1", c->mels);
+    add_convolution(l, "conv2", c->d_model);
   }
   if (l->side.position == TSR_POSITION_LEARNED) {
-    add(l, TSR_SHAPE(l->side.positions, c->d_model), 0, "positions.weight");
+    add(l, TSR_SHAPE(l->side.positions, c->d_model), TSR_MATRIX_NONE, "positions.weight");
   }
   add_relative(l, decoder, 0);
   if (l->side.embedding_norm) {
@@ -143,7 +155,17 @@ static void list_stack(lister *l, int32_t decoder)
   l->prefix[0] = '\0';
 }
 
-tsr_model_side tsr_config_side(const tsr_transformer_config *config)
+int32_t tsr_config_source_positions(const tsr_transformer_config *config)
+{
+  return config->mels > 0 ? config->source_positions : config->max_positions;
+}
+
+int32_t tsr_config_encodes(const tsr_transformer_config *config)
+{
+  return config->encoder_layers > 0 && (config->source_vocabulary > 0 || config->mels > 0);
+}
+
+tsr_model_side tsr_config_side(const tsr_transformer_config *config, int32_t decoder)
 {
   const int32_t is_relative =
       config->position == TSR_POSITION_RELATIVE || config->position == TSR_POSITION_RELATIVE_CLAMPED;
@@ -151,7 +173,8 @@ tsr_model_side tsr_config_side(const tsr_transformer_config *config)
                           .self_scale = config->attention_scale,
                           .cross_scale = config->attention_scale,
                           .position = is_relative ? TSR_POSITION_NONE : config->position,
-                          .positions = config->max_positions + config->position_offset,
+                          .positions = config->position_offset +
+                                       (decoder ? config->max_positions : tsr_config_source_positions(config)),
                           .position_offset = config->position_offset,
                           .relative = is_relative ? config->position : TSR_POSITION_NONE,
                           .relative_buckets = config->relative_buckets,
@@ -165,7 +188,7 @@ tsr_model_side tsr_config_side(const tsr_transformer_config *config)
 
 tsr_model_side tsr_model_side_of(const tsr_model *model, int32_t decoder)
 {
-  return model->sides ? model->sides[decoder] : tsr_config_side(&model->config);
+  return model->sides ? model->sides[decoder] : tsr_config_side(&model->config, decoder);
 }
 
 /* A number that composed operators need, filled in where the list is. */
@@ -208,7 +231,7 @@ static void add_distances(lister *l, int32_t most)
   if (most == 0 || has_parameter(l, name)) {
     return;
   }
-  add(l, TSR_SHAPE(n, n), 0, "%s", name);
+  add(l, TSR_SHAPE(n, n), TSR_MATRIX_NONE, "%s", name);
   if (l->status == TSR_OK) {
     tsr_parameter *made = &l->list->items[l->list->n - 1];
     made->is_identity = 1;
@@ -240,7 +263,7 @@ static tsr_status list_all(const tsr_transformer_config *config, const tsr_model
 {
   lister l = {.config = config, .arena = arena, .list = list};
   if (config->shared_embedding && config->source_vocabulary > 0) {
-    add(&l, TSR_SHAPE(config->source_vocabulary, config->d_model), 1, "embedding.weight");
+    add(&l, TSR_SHAPE(config->source_vocabulary, config->d_model), TSR_MATRIX_PRODUCT, "embedding.weight");
   }
   l.side = *encoder;
   list_stack(&l, 0);
@@ -248,10 +271,10 @@ static tsr_status list_all(const tsr_transformer_config *config, const tsr_model
   list_stack(&l, 1);
   if (config->decoder_layers > 0 && config->target_vocabulary > 0) {
     if (!config->tied_logits) {
-      add(&l, TSR_SHAPE(config->target_vocabulary, config->d_model), 1, "logits.weight");
+      add(&l, TSR_SHAPE(config->target_vocabulary, config->d_model), TSR_MATRIX_PRODUCT, "logits.weight");
     }
     if (config->logits_bias) {
-      add(&l, TSR_SHAPE(config->target_vocabulary), 0, "logits.bias");
+      add(&l, TSR_SHAPE(config->target_vocabulary), TSR_MATRIX_NONE, "logits.bias");
     }
   }
   add_numbers(&l, encoder);
@@ -261,8 +284,8 @@ static tsr_status list_all(const tsr_transformer_config *config, const tsr_model
 
 tsr_status tsr_parameters_list(const tsr_transformer_config *config, tsr_arena *arena, tsr_parameter_list *list)
 {
-  const tsr_model_side side = tsr_config_side(config);
-  return list_all(config, &side, &side, arena, list);
+  const tsr_model_side encoder = tsr_config_side(config, 0), decoder = tsr_config_side(config, 1);
+  return list_all(config, &encoder, &decoder, arena, list);
 }
 
 tsr_status tsr_parameters_list_model(const tsr_model *model, tsr_arena *arena, tsr_parameter_list *list)
@@ -273,7 +296,8 @@ tsr_status tsr_parameters_list_model(const tsr_model *model, tsr_arena *arena, t
 
 tsr_dtype tsr_parameter_dtype(const tsr_parameter *parameter, tsr_dtype wanted)
 {
-  if (!parameter->matrix) {
+  const int32_t is_whole = wanted == TSR_I8 || wanted == TSR_I4;
+  if (parameter->matrix == TSR_MATRIX_NONE || (parameter->matrix == TSR_MATRIX_CONVOLUTION && is_whole)) {
     return TSR_F32;
   }
   if (wanted != 0) {
@@ -410,10 +434,36 @@ static tsr_status read_scaled(const tsr_piece *piece, int64_t first, int64_t cou
   return TSR_OK;
 }
 
+/* Of a tensor [out, in, kernel], as elements of [out, kernel, in]: row by row. */
+static tsr_status read_convolution(const tsr_checkpoint_tensor *tensor, int64_t first, int64_t count, tsr_dtype dtype,
+                                   char *out)
+{
+  const int64_t in = tensor->shape.extent[1], kernel = tensor->shape.extent[2], row = in * kernel;
+  const size_t size = tsr_dtype_size(dtype);
+  char *stored = malloc((size_t)row * size + 1);
+  tsr_status status = stored ? TSR_OK : tsr_fail_memory((size_t)row * size);
+  while (count > 0 && status == TSR_OK) {
+    const int64_t begin = first % row, left = row - begin, n = left < count ? left : count;
+    status = tsr_checkpoint_read(tensor, first - begin, row, dtype, stored);
+    for (int64_t i = 0; i < n && status == TSR_OK; i++) {
+      const int64_t k = (begin + i) / in, column = (begin + i) % in;
+      memcpy(out + (size_t)i * size, stored + (size_t)(column * kernel + k) * size, size);
+    }
+    out += (size_t)n * size;
+    first += n;
+    count -= n;
+  }
+  free(stored);
+  return status;
+}
+
 static tsr_status read_piece(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out)
 {
   if (piece->scales || piece->divided) {
     return read_scaled(piece, first, count, dtype, out);
+  }
+  if (piece->tensor && piece->transposed && piece->tensor->shape.rank == 3) {
+    return read_convolution(piece->tensor, first, count, dtype, out);
   }
   if (piece->tensor && piece->transposed) {
     tsr_checkpoint_tensor turned = tsr_checkpoint_transpose(piece->tensor);

@@ -19,17 +19,24 @@ static void chosen_input(const tsr_builder *b, const tsr_program_key *key, tsr_p
   }
 }
 
-/* source [B, S], source_lengths [B] -> encoder_output [B*S, D], and the states of cross-attention. */
+/* source [B, S], or features [B, M, 2 S], and source_lengths [B] -> encoder_output [B*S, D], and the states of
+ * cross-attention. */
 static void build_encode(const tsr_builder *b, const tsr_program_key *key, tsr_program_refs *refs)
 {
   const tsr_program_size *size = &key->size;
   tsr_program *p = b->program;
   tsr_stack stack = tsr_stack_encoder(&b->model->config);
-  refs->source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
+  const int32_t mels = b->model->config.mels;
+  if (mels > 0) {
+    refs->features = tsr_input(p, "features", TSR_F32, TSR_SHAPE(size->batch, mels, 2 * (int64_t)size->source));
+  } else {
+    refs->source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
+  }
   refs->source_lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
   refs->places = key->joined > 0 ? tsr_input(p, "places", TSR_I32, TSR_SHAPE(size->batch)) : TSR_NONE;
   tsr_self_attention self = {.batch = size->batch, .queries = size->source, .lengths = refs->source_lengths};
-  tsr_ref x = tsr_build_embedding(b, &stack, refs->source, size->batch, size->source);
+  tsr_ref x = mels > 0 ? tsr_build_speech_embedding(b, &stack, refs->features)
+                       : tsr_build_embedding(b, &stack, refs->source, size->batch, size->source);
   x = tsr_build_stack(b, &stack, x, &self, NULL);
   x = refs->encoder_output = tsr_output(p, "encoder_output", x);
   const tsr_cross_states states = {.batch = size->batch,
@@ -329,7 +336,7 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
   const tsr_transformer_config *config = &model->config;
   const tsr_program_size *size = &key->size;
   int32_t decodes = key->kind != TSR_PROGRAM_ENCODE;
-  int32_t has_encoder = config->encoder_layers > 0 && config->source_vocabulary > 0;
+  int32_t has_encoder = tsr_config_encodes(config);
   int32_t has_source = has_encoder && key->kind != TSR_PROGRAM_GROW;
   int32_t has_target = decodes && (key->kind != TSR_PROGRAM_GROW || size->source == 0);
   if ((key->kind < TSR_PROGRAM_ENCODE || key->kind > TSR_PROGRAM_SCORE) &&
@@ -341,6 +348,10 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
   }
   if (!has_encoder && (!decodes || config->encoder_layers > 0)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: the configuration has no encoder with a vocabulary", model->folder);
+  }
+  if (config->mels > 0 && has_source && size->source != config->source_positions) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "%s reads windows of %d positions; the program is for %d", model->folder,
+                    (int)config->source_positions, (int)size->source);
   }
   if (size->batch < 1 || (has_source && size->source < 1) || (has_target && size->target < 1) ||
       (key->kind == TSR_PROGRAM_BEAM &&
@@ -355,9 +366,11 @@ static tsr_status check(const tsr_model *model, const tsr_program_key *key)
     return tsr_fail(TSR_ERR_ARGUMENT, "%d source tokens do not fit into states for %d", (int)size->source,
                     (int)key->source_room);
   }
-  if ((has_encoder && size->source > config->max_positions) || (decodes && size->target > config->max_positions)) {
+  const int32_t source_positions = tsr_config_source_positions(config);
+  if ((has_encoder && size->source > source_positions) || (decodes && size->target > config->max_positions)) {
     return tsr_fail(TSR_ERR_ARGUMENT, "%s has %d positions; the program is for %d source tokens and %d target tokens",
-                    model->folder, (int)config->max_positions, (int)size->source, decodes ? (int)size->target : 0);
+                    model->folder, (int)config->max_positions, config->mels > 0 ? 0 : (int)size->source,
+                    decodes ? (int)size->target : 0);
   }
   return TSR_OK;
 }
@@ -401,6 +414,9 @@ static tsr_status make_program(const tsr_model *model, tsr_dtype weights, tsr_dt
   tsr_builder builder = {.model = model, .weights = weights, .states = states};
   TSR_TRY(tsr_program_create(&builder.program));
   tsr_program_key key = {.kind = kind, .size = *size};
+  if (model->config.mels > 0) {
+    key.size.source = model->config.source_positions;
+  }
   tsr_program_refs refs;
   tsr_status status = tsr_build_program(&builder, &key, &refs);
   if (status != TSR_OK) {

@@ -61,7 +61,7 @@ int tsr_program_key_equal(const tsr_program_key *a, const tsr_program_key *b);
 
 /* What is written before a run and read after it; TSR_NONE where a program does not have it. */
 typedef struct tsr_program_refs {
-  tsr_ref source, source_lengths, target;
+  tsr_ref source, features, source_lengths, target; /* features: of a model of speech, in the place of source */
   tsr_ref token, position, rows, suppress, phases, places;
   tsr_ref encoder_output, logits, labels, losses;
   tsr_ref next, next_logit, values, indices, scores, top_log_probability, from, from_rows, attention, chosen;

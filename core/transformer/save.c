@@ -68,6 +68,31 @@ static tsr_status check_range(tsr_dtype kept, const tsr_parameter *parameter, in
   return TSR_OK;
 }
 
+/* Elements of a parameter that are a part of a tensor. A convolution's are [out, kernel, in], and [out, in, kernel] in
+ * the tensor: row by row. */
+static tsr_status read_part(const source *from, const tsr_part *part, int64_t first, int64_t count, float *to)
+{
+  const tsr_shape *shape = &from->model->parameters.items[part->parameter].shape;
+  if (!part->transposed) {
+    return from->read(from->context, part->parameter, part->first + first, count, to);
+  }
+  const int64_t kernel = shape->extent[1], in = shape->extent[2], row = kernel * in;
+  float *kept = malloc((size_t)row * sizeof *kept + 1);
+  tsr_status status = kept ? TSR_OK : tsr_fail_memory((size_t)row * sizeof *kept);
+  while (count > 0 && status == TSR_OK) {
+    const int64_t begin = first % row, left = row - begin, n = left < count ? left : count;
+    status = from->read(from->context, part->parameter, first - begin, row, kept);
+    for (int64_t i = 0; i < n && status == TSR_OK; i++) {
+      to[i] = kept[(begin + i) % kernel * in + (begin + i) / kernel];
+    }
+    to += n;
+    first += n;
+    count -= n;
+  }
+  free(kept);
+  return status;
+}
+
 /* Elements of a tensor as f32, to from->values. */
 static tsr_status read_values(const source *from, const tsr_layout_tensor *tensor, tsr_dtype kept, int64_t first,
                               int64_t count)
@@ -81,8 +106,7 @@ static tsr_status read_values(const source *from, const tsr_layout_tensor *tenso
       continue;
     }
     const int64_t n = part->count - first < count ? part->count - first : count;
-    TSR_TRY(tsr_fail_context(from->read(from->context, part->parameter, part->first + first, n, to), "%s",
-                             parameter->name));
+    TSR_TRY(tsr_fail_context(read_part(from, part, first, n, to), "%s", parameter->name));
     TSR_TRY(check_range(kept, parameter, part->first + first, n, to));
     to += n;
     count -= n;
@@ -193,11 +217,14 @@ static tsr_status read_tensor(void *context, int32_t index, int64_t first, int64
 
 static tsr_dtype kept_as(const source *from, const tsr_layout_tensor *tensor)
 {
-  int32_t is_matrix = tensor->shape.rank == 2;
+  const int32_t is_whole = from->storage == TSR_I8 || from->storage == TSR_I4;
+  int32_t is_product = tensor->shape.rank == 2, is_convolution = tensor->shape.rank == 3;
   for (int32_t i = 0; i < tensor->n_parts; i++) {
-    is_matrix &= from->model->parameters.items[tensor->parts[i].parameter].matrix;
+    const int32_t matrix = from->model->parameters.items[tensor->parts[i].parameter].matrix;
+    is_product &= matrix == TSR_MATRIX_PRODUCT;
+    is_convolution &= matrix == TSR_MATRIX_CONVOLUTION;
   }
-  return from->matrices_alone && !is_matrix ? TSR_F32 : from->storage;
+  return !from->matrices_alone || is_product || (is_convolution && !is_whole) ? from->storage : TSR_F32;
 }
 
 /* What the file holds of the tensors: [2 n_tensors]. */
@@ -207,7 +234,7 @@ static tsr_status list_entries(const source *from, tsr_arena *arena, const tsr_l
   int32_t n = 0;
   for (int32_t i = 0; i < n_tensors; i++) {
     const tsr_dtype kept = kept_as(from, &tensors[i]);
-    const tsr_parameter matrix = {.shape = tensors[i].shape, .matrix = 1};
+    const tsr_parameter matrix = {.shape = tensors[i].shape, .matrix = TSR_MATRIX_PRODUCT};
     tsr_kept scales = {0};
     const tsr_kept own = tsr_parameter_kept(&matrix, kept, &scales);
     entries[n] = (tsr_tensor_entry){.name = tensors[i].name, .dtype = own.dtype, .shape = own.shape};

@@ -153,10 +153,15 @@ void tsr_times_finish(tsr_times *times);
 typedef struct tsr_forward {
   tsr_program_size size;
   int32_t taps;          /* bits TSR_INSPECT_* */
-  const int32_t *source; /* [B, S] */
+  const int32_t *source; /* [B, S]; of a model of speech NULL, likewise the next */
   const int32_t *source_lengths;
+  const float *features; /* [B, M, 2 S], of a model of speech; else NULL */
   const int32_t *target; /* [B, L], or NULL */
 } tsr_forward;
+
+/* n windows of features [n, M, 2 S] are finite numbers. Errors: TSR_ERR_ARGUMENT, naming mel and frame; with more than
+ * one window, the window, too. */
+tsr_status tsr_features_check(const tsr_transformer_config *config, int32_t n, const float *features) TSR_MUST_CHECK;
 
 /* Errors: TSR_ERR_ARGUMENT. */
 tsr_status tsr_forward_check(const tsr_transformer *t, const tsr_forward *forward) TSR_MUST_CHECK;

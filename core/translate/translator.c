@@ -32,6 +32,7 @@ static tsr_status check_options(const tsr_translator_options *o)
 /* For a model and a tokenizer that the translator has already. */
 static tsr_status open_rest(tsr_translator *t)
 {
+  TSR_TRY(tsr_model_check_reads_text(t->model, "tsr_translator", NULL));
   t->defaults = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
   TSR_TRY(tsr_generate_defaults(t->model, &t->defaults));
   t->defaults.n_best = 1;
@@ -42,6 +43,7 @@ static tsr_status open_folder(tsr_translator *t, const char *folder)
 {
   TSR_TRY(tsr_model_open(folder, &t->own_model));
   t->model = t->own_model;
+  TSR_TRY(tsr_model_check_reads_text(t->model, "tsr_translator_open", NULL));
   TSR_TRY(tsr_model_check_weights(t->model)); /* before files that may be missing with them */
   TSR_TRY(tsr_tokenizer_open(t->model, &t->own_tokenizer));
   t->tokenizer = t->own_tokenizer;

@@ -28,7 +28,10 @@ enum {
    * a norm that follows, [B, S, D]. */
   TSR_INSPECT_SUMS = 32,
   /* "NAME.input" of each matrix NAME of the model, [B, S, its columns]: what is multiplied with it. */
-  TSR_INSPECT_INPUTS = 64
+  TSR_INSPECT_INPUTS = 64,
+  /* Of a model of speech: "encoder.conv1" [B, 2 S, D] and "encoder.conv2" [B, S, D]: what each of the convolutions
+   * gives, with its activation. */
+  TSR_INSPECT_CONVOLUTIONS = 128
 };
 
 typedef struct tsr_inspected {
@@ -54,6 +57,11 @@ TSR_API tsr_status tsr_transformer_inspect(tsr_transformer *transformer, int32_t
                                            int32_t n_source, const int32_t *source, const int32_t *source_lengths,
                                            int32_t n_target, const int32_t *target,
                                            tsr_inspection *inspection) TSR_MUST_CHECK;
+
+/* The same for a model of speech. features: as of tsr_transformer_forward_features. */
+TSR_API tsr_status tsr_transformer_inspect_features(tsr_transformer *transformer, int32_t what, int32_t n_batch,
+                                                    const float *features, int32_t n_target, const int32_t *target,
+                                                    tsr_inspection *inspection) TSR_MUST_CHECK;
 TSR_API void tsr_inspection_finish(tsr_inspection *inspection); /* takes NULL */
 
 /* The tensor of that name, or NULL. */

@@ -56,7 +56,7 @@ typedef struct tsr_transformer_config {
   int32_t decoder_head_size;
   int32_t encoder_d_ff; /* F */
   int32_t decoder_d_ff;
-  int32_t source_vocabulary; /* V of the encoder's embedding */
+  int32_t source_vocabulary; /* V of the encoder's embedding; 0: it has none */
   int32_t target_vocabulary; /* V of the decoder's embedding and of the logits */
   int32_t max_positions;     /* longest sequence, in tokens */
   int32_t norm;              /* TSR_NORM_LAYER, TSR_NORM_RMS or TSR_NORM_LAYER_STD */
@@ -84,8 +84,14 @@ typedef struct tsr_transformer_config {
   int32_t eos_id;
   int32_t unk_id;
   int32_t decoder_start_id;
+  /* A model of speech: its encoder reads features of sound in the place of tokens, M of each frame, in windows of
+   * 2 * source_positions frames, and gives source_positions positions, one for two frames (two convolutions; Radford et
+   * al. 2022, arXiv:2212.04356). It has no source_vocabulary; max_positions is the decoder's. 0: the encoder reads
+   * tokens. */
+  int32_t mels;             /* M */
+  int32_t source_positions; /* S; 0 with 0 mels */
 } tsr_transformer_config;
-TSR_SIZED_PIN(tsr_transformer_config, decoder_start_id, 180);
+TSR_SIZED_PIN(tsr_transformer_config, source_positions, 188);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A model on disk
@@ -140,7 +146,7 @@ typedef struct tsr_parameter_piece {
   const char *tensor; /* its name in the checkpoint, which lives as long as the model; NULL: every element is `fill` */
   int64_t first;      /* elements first .. first+count-1 of that tensor */
   int64_t count;
-  int32_t transposed; /* 1: of the tensor with its axes exchanged */
+  int32_t transposed; /* 1: of the tensor with its last two axes exchanged */
   float fill;
 } tsr_parameter_piece;
 TSR_API tsr_status tsr_model_parameter_piece_sized(const tsr_model *model, int32_t index, int32_t piece,
@@ -273,18 +279,29 @@ TSR_API void tsr_transformer_destroy(tsr_transformer *transformer); /* takes NUL
  * encoder_output are NULL, and n_source is ignored. With M2M100 a pad within a sentence counts as a token: it takes a
  * position, while the original gives it none.
  * Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary, a length beyond S or max_positions), TSR_ERR_UNSUPPORTED
- * (the model lacks what is asked for), the runtime's. */
+ * (the model lacks what is asked for, or it reads sound), the runtime's. */
 TSR_API tsr_status tsr_transformer_forward(tsr_transformer *transformer, int32_t n_batch, int32_t n_source,
                                            const int32_t *source, const int32_t *source_lengths, int32_t n_target,
                                            const int32_t *target, float *encoder_output, float *logits) TSR_MUST_CHECK;
+
+/* The same for a model of speech (config.mels > 0).
+ *   features [B, M, F] of windows of F = 2 * source_positions frames: all of them count, and the caller fills up a
+ *   shorter sound
+ *   encoder_output [B, S, D] f32, S = source_positions, or NULL; target, logits: as above
+ * Errors: TSR_ERR_ARGUMENT (an id outside the vocabulary, more tokens than max_positions, a feature that is not
+ * finite), TSR_ERR_UNSUPPORTED (the model does not read sound), the runtime's. */
+TSR_API tsr_status tsr_transformer_forward_features(tsr_transformer *transformer, int32_t n_batch,
+                                                    const float *features, int32_t n_target, const int32_t *target,
+                                                    float *encoder_output, float *logits) TSR_MUST_CHECK;
 
 /* The programs that a model consists of, built without a device: to print, to compare, to measure. Constants have the
  * names of the model's parameters. A parameter that is kept as TSR_I8 has scales, f32, with the name NAME.scales. One
  * that is kept as TSR_I4, and its NAME.scales, have the forms of table and scales of tsr_embedding_i4. weights: as in
  * tsr_transformer_options. Keys and values are f32. */
 enum {
-  TSR_PROGRAM_ENCODE =
-      1, /* source [B, S], source_lengths [B] -> cross-attention keys and values (states), encoder_output */
+  /* source [B, S], source_lengths [B] -> cross-attention keys and values (states), encoder_output. A model of speech
+   * has features [B, M, 2 S] in the place of source. */
+  TSR_PROGRAM_ENCODE = 1,
   TSR_PROGRAM_DECODE = 2, /* target [B, L] -> logits, all positions at once (teacher forcing) */
   TSR_PROGRAM_GREEDY = 3, /* one step for B sentences: next token by arg-max, fed back on the device */
   TSR_PROGRAM_BEAM = 4,   /* one step for B sentences of N hypotheses each: the 2N best continuations of each */
@@ -292,7 +309,7 @@ enum {
 };
 typedef struct tsr_program_size {
   int32_t batch;  /* B */
-  int32_t source; /* S; ignored for a model without an encoder */
+  int32_t source; /* S; ignored for a model without an encoder, and for one of speech, which has source_positions */
   int32_t target; /* L: positions (DECODE, SCORE), or the capacity of the cache */
   int32_t beam;   /* N */
 } tsr_program_size;

@@ -195,6 +195,8 @@ ffi: Any = _cffi_backend.FFI(
      2,
      b'\xff\xff\xff\x0bTSR_INITIAL_XAVIER',
      1,
+     b'\xff\xff\xff\x0bTSR_INSPECT_CONVOLUTIONS',
+     128,
      b'\xff\xff\xff\x0bTSR_INSPECT_CROSS_ATTENTION',
      4,
      b'\xff\xff\xff\x0bTSR_INSPECT_HIDDEN',
@@ -895,7 +897,9 @@ ffi: Any = _cffi_backend.FFI(
       b'\x00\x00\x02\x11bos_id',
       b'\x00\x00\x02\x11eos_id',
       b'\x00\x00\x02\x11unk_id',
-      b'\x00\x00\x02\x11decoder_start_id'),
+      b'\x00\x00\x02\x11decoder_start_id',
+      b'\x00\x00\x02\x11mels',
+      b'\x00\x00\x02\x11source_positions'),
      (b'\x00\x00\x02w\x00\x00\x00\x02tsr_transformer_options',
       b'\x00\x02\x80\x11struct_size',
       b'\x00\x00\x02\x11weights',
@@ -990,7 +994,8 @@ ffi: Any = _cffi_backend.FFI(
      b'\x00\x00\x02\x1f\x00\x00\x00\x16$12\x00TSR_SEARCH_TRANSFORMERS,TSR_SEARCH_MARIAN,TSR_SEARCH_CTRANSL'
      b'ATE2',
      b'\x00\x00\x02 \x00\x00\x00\x16$13\x00TSR_INSPECT_HIDDEN,TSR_INSPECT_SELF_ATTENTION,TSR_INSPECT_CROSS_'
-     b'ATTENTION,TSR_INSPECT_LAYERS,TSR_INSPECT_NORMS,TSR_INSPECT_SUMS,TSR_INSPECT_INPUTS',
+     b'ATTENTION,TSR_INSPECT_LAYERS,TSR_INSPECT_NORMS,TSR_INSPECT_SUMS,TSR_INSPECT_INPUTS,TSR_INSPECT_CONVO'
+     b'LUTIONS',
      b'\x00\x00\x02!\x00\x00\x00\x16$14\x00TSR_SIDE_SOURCE,TSR_SIDE_TARGET',
      b'\x00\x00\x02"\x00\x00\x00\x16$15\x00TSR_LONG_CUT,TSR_LONG_SPLIT,TSR_LONG_ERROR',
      b'\x00\x00\x02#\x00\x00\x00\x16$16\x00TSR_TOY_TASK_TRAINING,TSR_TOY_TASK_HELD_OUT',

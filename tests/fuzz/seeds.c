@@ -50,6 +50,9 @@ static const struct {
      "\"layernorm_std\",\"bias\":false,\"position_encoding\":\"learned\",\"share_encoder_decoder_embeddings\":true}"},
     {"model",
      "{\"model_type\":\"nn_transformer\",\"vocab_size\":9,\"position_encoding\":\"relative\",\"max_distance\":5}"},
+    {"model",
+     "{\"model_type\":\"whisper\",\"d_model\":64,\"encoder_attention_heads\":4,\"num_mel_bins\":80,\"max_source_"
+     "positions\":150,\"max_target_positions\":64,\"vocab_size\":295,\"eos_token_id\":128}"},
     {"parameters", "\1\n{\"q\":[\"a\",\"\\u00e9\"],\"alternatives\":2,\"x\":{\"y\":null}}"},
     {"parameters", "\2source=en\nq=a%20b+c&target=fr&q"},
     {"parameters", "\3\n--x\r\nContent-Disposition: form-data; name=\"q\"; filename=\"a\"\r\n\r\nb\r\n--x--"},

@@ -435,6 +435,44 @@ static void test_relative(void **state)
   }
 }
 
+/* Models of speech: the official sizes differ in numbers alone. */
+static void test_speech(void **state)
+{
+  (void)state;
+  static const char large[] =
+      "{\"model_type\":\"whisper\",\"d_model\":1280,\"encoder_layers\":32,\"decoder_layers\":4,\"encoder_attention_"
+      "heads\":20,"
+      "\"decoder_attention_heads\":20,\"encoder_ffn_dim\":5120,\"decoder_ffn_dim\":5120,\"vocab_size\":51866,"
+      "\"num_mel_bins\":128,\"scale_embedding\":true,\"tie_word_embeddings\":false,\"activation_function\":\"relu\"}";
+  tsr_transformer_config c;
+  check(parse("{\"model_type\":\"whisper\"}", &c));
+  assert_int_equal(c.d_model, 384);
+  assert_int_equal(c.encoder_layers, 4);
+  assert_int_equal(c.decoder_layers, 4);
+  assert_int_equal(c.encoder_heads, 6);
+  assert_int_equal(c.decoder_head_size, 64);
+  assert_int_equal(c.encoder_d_ff, 1536);
+  assert_int_equal(c.source_vocabulary, 0);
+  assert_int_equal(c.target_vocabulary, 51865);
+  assert_int_equal(c.max_positions, 448);
+  assert_int_equal(c.source_positions, 1500);
+  assert_int_equal(c.mels, 80);
+  assert_int_equal(c.norm_position, TSR_NORM_PRE);
+  assert_int_equal(c.final_norm, 1);
+  assert_int_equal(c.activation, TSR_ACTIVATION_GELU_ERF);
+  assert_int_equal(c.position, TSR_POSITION_LEARNED);
+  assert_int_equal(c.tied_logits, 1);
+  assert_int_equal(c.eos_id, 50256);
+  assert_int_equal(c.decoder_start_id, 50257);
+  check(parse(large, &c));
+  assert_int_equal(c.encoder_layers, 32);
+  assert_int_equal(c.decoder_layers, 4);
+  assert_int_equal(c.mels, 128);
+  assert_int_equal(c.tied_logits, 0);
+  assert_int_equal(c.activation, TSR_ACTIVATION_RELU);
+  assert_float(c.embedding_scale, 1.0f);
+}
+
 static void test_broken(void **state)
 {
   (void)state;
@@ -445,6 +483,11 @@ static void test_broken(void **state)
   } broken[] = {
       {"{\"model_type\":\"nllb-moe\"}", TSR_ERR_UNSUPPORTED, "does not know the family 'nllb-moe'; it knows bart"},
       {"{\"model_type\":\"bart\",\"d_model\":30}", TSR_ERR_FORMAT, "16 encoder heads do not divide d_model 30"},
+      {"{\"model_type\":\"whisper\",\"num_mel_bins\":0}", TSR_ERR_FORMAT,
+       "key \"num_mel_bins\": expected an integer from 1 to 1024, found 0"},
+      {"{\"model_type\":\"whisper\",\"encoder_layers\":0}", TSR_ERR_FORMAT, "\"encoder_layers\""},
+      {"{\"model_type\":\"whisper\",\"max_source_positions\":0}", TSR_ERR_FORMAT, "\"max_source_positions\""},
+      {"{\"model_type\":\"whisper\",\"max_target_positions\":1}", TSR_ERR_FORMAT, "\"max_target_positions\""},
       {"{\"model_type\":\"bart\",\"activation_function\":\"quick_gelu\"}", TSR_ERR_UNSUPPORTED, "'quick_gelu'"},
       {"{\"model_type\":\"mbart\",\"pad_token_id\":50265}", TSR_ERR_FORMAT, "'pad_token_id' is 50265"},
       {"{\"model_type\":\"pegasus\",\"encoder_layers\":0,\"decoder_layers\":0}", TSR_ERR_FORMAT, "layers"},
@@ -516,10 +559,8 @@ static void test_forced_tokens(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_defaults),
-      cmocka_unit_test(test_relative),
-      cmocka_unit_test(test_broken),
-      cmocka_unit_test(test_forced_tokens),
+      cmocka_unit_test(test_defaults), cmocka_unit_test(test_speech),        cmocka_unit_test(test_relative),
+      cmocka_unit_test(test_broken),   cmocka_unit_test(test_forced_tokens),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }

@@ -210,7 +210,7 @@ static void test_bad_arguments(void **state)
   assert_int_equal(tsr_transformer_inspect(s.transformer, 0, B, S, ids(B * S), lengths, 0, NULL, &seen),
                    TSR_ERR_ARGUMENT);
   assert_int_equal(
-      tsr_transformer_inspect(s.transformer, 2 * TSR_INSPECT_INPUTS, B, S, ids(B * S), lengths, 0, NULL, &seen),
+      tsr_transformer_inspect(s.transformer, 2 * TSR_INSPECT_CONVOLUTIONS, B, S, ids(B * S), lengths, 0, NULL, &seen),
       TSR_ERR_ARGUMENT);
   assert_int_equal(tsr_transformer_inspect(s.transformer, 1, B, 100, ids(B * S), lengths, 0, NULL, &seen),
                    TSR_ERR_ARGUMENT); /* more than there are positions */

@@ -115,7 +115,7 @@ static void check_rows(void **state, const tsr_transformer_options *options)
   for (int32_t i = 0; i < s.model->parameters.n; i++) {
     const tsr_parameter *parameter = &s.model->parameters.items[i];
     sum += tsr_buffer_size(s.transformer->parameters[i]);
-    if (parameter->matrix) {
+    if (parameter->matrix == TSR_MATRIX_PRODUCT) {
       sum += tsr_buffer_size(s.transformer->scales[i]);
       (options == &as_i4 ? check_groups : check_matrix)(parameter, s.transformer->parameters[i],
                                                         s.transformer->scales[i]);

@@ -101,6 +101,25 @@ expect 0 "$TESSERA" program "$relative" --kind train-gradients
 has ' relative_gradient(.* clamped max_distance 7'
 expect 0 "$TESSERA" compare "$relative" --devices reference,cpu --batch 3 --source 19 --target 17
 has 'beam .* lines equal'
+# A model of speech: windows of its own length, whatever is asked for; commands that have a text refuse it.
+speech=$SOURCE_ROOT/tests/data/goldens/speech/models/whisper_tiny_random
+expect 0 "$TESSERA" info "$speech"
+has '^ *sound  *80 mels of each frame, windows of 300 frames (150 positions)$'
+has '^ *encoder\.conv2  *12,352$'
+expect 0 "$TESSERA" info --json "$speech"
+has '"source_positions": 150'
+expect 0 "$TESSERA" program "$speech" --source 9
+has 'input  *features f32 \[2, 80, 300\]'
+has 'conv1d(.*stride 2'
+expect 0 "$TESSERA" convert "$speech" --precision int8 --out "$work/speech"
+expect 0 "$TESSERA" compare "$speech" --devices reference,cpu
+has 'encode .* lines equal'
+has 'beam .* lines equal'
+expect 0 "$TESSERA" compare "$work/speech" --devices reference,reference
+expect 3 "$TESSERA" translate --model "$speech"
+grep -q 'is a model of speech: it reads sound' "$work/err" || fail "the message should say what the model reads"
+expect 3 "$TESSERA" convert "$speech" --precision int4 --out "$work/calibrated" --calibrate "$work/config.json"
+grep -q 'is a model of speech' "$work/err" || fail "the message should say what the model reads"
 expect 2 "$TESSERA" program "$model" --precision i8
 expect 2 "$TESSERA" program "$model" --kind sideways
 expect 2 "$TESSERA" program "$model" --source 100000

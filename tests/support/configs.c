@@ -56,3 +56,23 @@ tsr_transformer_config nn_config(void)
   config.unk_id = 3;
   return config;
 }
+
+tsr_transformer_config whisper_config(void)
+{
+  tsr_transformer_config config = marian_config();
+  snprintf(config.family, sizeof config.family, "whisper");
+  config.source_vocabulary = 0;
+  config.norm_position = TSR_NORM_PRE;
+  config.final_norm = 1;
+  config.activation = TSR_ACTIVATION_GELU_ERF;
+  config.position = TSR_POSITION_LEARNED;
+  config.logits_bias = 0;
+  config.shared_embedding = 0;
+  config.embedding_scale = 1.0f;
+  config.bos_id = config.eos_id;
+  config.unk_id = -1;
+  config.decoder_start_id = 1;
+  config.mels = 7;
+  config.source_positions = 5;
+  return config;
+}

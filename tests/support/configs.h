@@ -13,4 +13,7 @@ tsr_transformer_config marian_config(void);
 /* 2+1 layers, post-norm; vocabularies of two sizes. */
 tsr_transformer_config nn_config(void);
 
+/* A model of speech: 7 mels, windows of 10 frames. */
+tsr_transformer_config whisper_config(void);
+
 #endif

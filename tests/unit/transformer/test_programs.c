@@ -52,7 +52,7 @@ static const struct {
     REF(labels),    REF(losses),         REF(next),     REF(next_logit), REF(values),
     REF(scores),    REF(indices),        REF(from),     REF(from_rows),  REF(top_log_probability),
     REF(attention), REF(chosen),         REF(log_next), REF(log_logit),  REF(log_step),
-    REF(places),
+    REF(places),    REF(features),
 };
 enum { N_REFS = sizeof refs_by_name / sizeof refs_by_name[0] };
 _Static_assert(sizeof(tsr_program_refs) == N_REFS * sizeof(tsr_ref), "each has its name");
@@ -82,12 +82,16 @@ static void test_refs(void **state)
       {.kind = TSR_PROGRAM_GROW, .size = size, .positions = 4},
       {.kind = TSR_PROGRAM_GROW, .size = {.batch = 2, .target = 8, .beam = 3}, .positions = 4},
   };
+  enum { N_KEYS = sizeof keys / sizeof keys[0] };
   int32_t seen[N_REFS] = {0};
-  const tsr_transformer_config config = marian_config();
-  tsr_model *model;
-  assert_int_equal(tsr_model_create(&config, &model), TSR_OK);
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-    tsr_builder builder = {.model = model};
+  const tsr_transformer_config configs[] = {marian_config(), whisper_config()};
+  tsr_model *models[2];
+  for (int32_t i = 0; i < 2; i++) {
+    assert_int_equal(tsr_model_create(&configs[i], &models[i]), TSR_OK);
+  }
+  for (size_t at = 0; at < 2 * (size_t)N_KEYS; at++) {
+    const size_t i = at % N_KEYS;
+    tsr_builder builder = {.model = models[at / N_KEYS]};
     tsr_program_refs refs;
     memset(&refs, 0xff, sizeof refs);
     assert_int_equal(tsr_program_create(&builder.program), TSR_OK);
@@ -108,6 +112,40 @@ static void test_refs(void **state)
       fail_msg("no program of these has %s", refs_by_name[j].name);
     }
   }
+  tsr_model_close(models[0]);
+  tsr_model_close(models[1]);
+}
+
+/* The programs of a model of speech have its own windows, whatever is asked for. */
+static void test_speech(void **state)
+{
+  (void)state;
+  const tsr_transformer_config config = whisper_config();
+  const tsr_program_size size = {.batch = 3, .source = 77, .target = 8, .beam = 2};
+  const tsr_program_key other = {.kind = TSR_PROGRAM_ENCODE, .size = {.batch = 3, .source = 4}};
+  tsr_model *model;
+  tsr_program *program;
+  tsr_program_refs refs;
+  assert_int_equal(tsr_model_create(&config, &model), TSR_OK);
+  for (int32_t kind = TSR_PROGRAM_ENCODE; kind <= TSR_PROGRAM_SCORE; kind++) {
+    assert_int_equal(tsr_model_program(model, TSR_I8, kind, &size, &program), TSR_OK);
+    const tsr_ref keys = tsr_program_find(program, "decoder.layers.0.cross_attention.keys");
+    const tsr_ref features = tsr_program_find(program, "features"),
+                  weight = tsr_program_find(program, "encoder.conv1.weight");
+    assert_int_equal(tsr_ref_shape(program, keys).extent[1], 5);
+    assert_int_equal(features != TSR_NONE, kind == TSR_PROGRAM_ENCODE);
+    assert_int_equal(weight != TSR_NONE, kind == TSR_PROGRAM_ENCODE);
+    if (kind == TSR_PROGRAM_ENCODE) {
+      const tsr_shape expected = TSR_SHAPE(3, 7, 10), found = tsr_ref_shape(program, features);
+      assert_true(tsr_shape_equal(&found, &expected));
+      assert_int_equal(tsr_ref_dtype(program, weight), TSR_F32);
+    }
+    tsr_program_destroy(program);
+  }
+  tsr_builder builder = {.model = model};
+  assert_int_equal(tsr_program_create(&builder.program), TSR_OK);
+  assert_int_equal(tsr_build_program(&builder, &other, &refs), TSR_ERR_ARGUMENT);
+  tsr_program_destroy(builder.program);
   tsr_model_close(model);
 }
 
@@ -116,6 +154,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_key),
       cmocka_unit_test(test_refs),
+      cmocka_unit_test(test_speech),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

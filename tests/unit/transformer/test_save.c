@@ -144,7 +144,8 @@ static void test_goldens(void **state)
   /* The folder; the type; what transformers notes about itself, old keys of the files, and search settings that
    * belong into the other file. */
   static const char noted[] = " _from_model_config add_final_layer_norm normalize_before normalize_embedding "
-                              " bad_words_ids num_beams max_length classifier_dropout id2label label2id ";
+                              " bad_words_ids num_beams max_length classifier_dropout id2label label2id "
+                              " suppress_tokens begin_suppress_tokens ";
   static const struct {
     const char *folder;
     tsr_dtype storage;
@@ -164,6 +165,7 @@ static void test_goldens(void **state)
       {"t5_v1_0", TSR_F32, 0, 0},
       {"t5_v1_1", TSR_F32, 0, 0},
       {"t5_v1_1_bf16", TSR_BF16, 0, 0},
+      {"../speech/models/whisper_tiny_random", TSR_F32, 0, 0},
   };
   for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
     char original[sizeof recordings + 64];
@@ -231,6 +233,67 @@ static void check_round_trip(const tsr_transformer_config *config, tsr_dtype sto
   tsr_model_close(made);
   tsr_model_close(opened);
   remove_temporary_folder(folder);
+}
+
+/* Models of speech: convolutions are stored as the original has them, and the keys' projections have no bias. */
+static void test_speech(void **state)
+{
+  (void)state;
+  static const struct {
+    tsr_dtype storage, of_convolutions;
+  } cases[] = {{TSR_F32, TSR_F32}, {TSR_F16, TSR_F16}, {TSR_BF16, TSR_BF16}, {TSR_I8, TSR_F32}};
+  const tsr_transformer_config config = whisper_config();
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    char *folder = make_temporary_folder();
+    tsr_model *made, *opened;
+    tsr_save_options options = {TSR_SIZED(tsr_save_options), .storage = cases[c].storage};
+    assert_ok(tsr_model_create(&config, &made));
+    assert_ok(tsr_model_save(made, folder, &options, random_numbers, NULL));
+    assert_ok(tsr_model_open(folder, &opened));
+    assert_same_config(tsr_model_config(made), tsr_model_config(opened));
+    const tsr_checkpoint *files = tsr_model_checkpoint(opened);
+    assert_null(tsr_checkpoint_find(files, "model.decoder.layers.0.self_attn.k_proj.bias"));
+    const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(files, "model.encoder.conv1.weight");
+    assert_non_null(tensor);
+    const tsr_shape expected = TSR_SHAPE(24, 7, 3);
+    assert_true(tsr_shape_equal(&tensor->shape, &expected));
+    assert_int_equal(tensor->dtype, cases[c].of_convolutions);
+    for (int32_t p = 0; p < tsr_model_parameter_count(opened); p++) {
+      tsr_parameter_info info;
+      assert_ok(tsr_model_parameter(opened, p, &info));
+      int64_t n;
+      float *found = read_parameter(opened, p, &n), *given = malloc((size_t)n * sizeof *given);
+      assert_non_null(given);
+      assert_ok(random_numbers(NULL, p, 0, n, given));
+      const int is_kv = strstr(info.name, ".kv.bias") != NULL, is_qkv = strstr(info.name, ".qkv.bias") != NULL;
+      const int64_t third = is_qkv ? n / 3 : 0, keys = is_kv ? n / 2 : third;
+      for (int64_t i = third; i < third + keys; i++) {
+        given[i] = 0.0f;
+      }
+      if (info.dtype != TSR_I8) {
+        assert_memory_equal(found, given, (size_t)n * sizeof *found);
+        assert_int_equal(info.dtype, cases[c].storage == TSR_I8 ? TSR_F32 : cases[c].storage);
+      }
+      free(given);
+      free(found);
+    }
+    /* Once more in its own type, and in another: what is a matrix changes. */
+    if (cases[c].storage != TSR_I8) {
+      tsr_model *again;
+      char *narrow = make_temporary_folder();
+      assert_ok(tsr_model_save(opened, narrow, &options, NULL, NULL));
+      assert_same_tensors(folder, narrow);
+      assert_ok(tsr_model_save_weights(opened, narrow, TSR_F16, NULL));
+      assert_ok(tsr_model_open(narrow, &again));
+      assert_int_equal(tsr_model_find(again, "encoder.conv2.weight")->stored, TSR_F16);
+      assert_int_equal(tsr_model_find(again, "encoder.conv2.bias")->stored, TSR_F32);
+      tsr_model_close(again);
+      remove_temporary_folder(narrow);
+    }
+    tsr_model_close(made);
+    tsr_model_close(opened);
+    remove_temporary_folder(folder);
+  }
 }
 
 static void test_families(void **state)
@@ -341,6 +404,12 @@ static void test_wrong_fields(void **state)
   WRONG(nn_config, relative_distance, 3, TSR_ERR_UNSUPPORTED, "'relative_distance' is 3");
   WRONG(marian_config, position, TSR_POSITION_RELATIVE_CLAMPED, TSR_ERR_UNSUPPORTED, "'position'");
   WRONG(nn_config, epsilon, 0.0f, TSR_ERR_ARGUMENT, "layer_norm_eps");
+  WRONG(nn_config, mels, 80, TSR_ERR_UNSUPPORTED, "'mels' is 80");
+  WRONG(whisper_config, mels, 0, TSR_ERR_ARGUMENT, "num_mel_bins");
+  WRONG(whisper_config, mels, 1025, TSR_ERR_ARGUMENT, "'mels' is 1025; it should be 0 to 1024");
+  WRONG(whisper_config, source_positions, 0, TSR_ERR_ARGUMENT, "max_source_positions");
+  WRONG(whisper_config, source_vocabulary, 50, TSR_ERR_UNSUPPORTED, "'source_vocabulary' is 50");
+  WRONG(whisper_config, norm_position, TSR_NORM_POST, TSR_ERR_UNSUPPORTED, "'norm_position'");
 }
 
 static tsr_status one_large(void *context, int32_t parameter, int64_t first, int64_t count, float *elements)
@@ -398,15 +467,16 @@ static void test_refusals(void **state)
   remove_temporary_folder(folder);
 }
 
-/* Element number `at` of a tensor with its axes exchanged, counted row-major. */
+/* Element number `at` of a tensor with its last two axes exchanged, counted row-major. */
 static float transposed(const tsr_checkpoint_tensor *tensor, int64_t at)
 {
   tsr_checkpoint_tensor_info info;
   float value;
   tsr_checkpoint_describe(tensor, &info);
-  assert_int_equal(info.rank, 2);
-  const int64_t rows = info.shape.extent[0], columns = info.shape.extent[1];
-  assert_ok(tsr_checkpoint_read(tensor, at % rows * columns + at / rows, 1, TSR_F32, &value));
+  assert_true(info.rank == 2 || info.rank == 3);
+  const int64_t rows = info.shape.extent[info.rank - 2], columns = info.shape.extent[info.rank - 1];
+  const int64_t matrix = at / (rows * columns) * rows * columns, within = at - matrix;
+  assert_ok(tsr_checkpoint_read(tensor, matrix + within % rows * columns + within / rows, 1, TSR_F32, &value));
   return value;
 }
 
@@ -449,7 +519,9 @@ static int32_t check_pieces(const char *folder)
 static void test_pieces(void **state)
 {
   (void)state;
-  static const char *const folders[] = {"marian", "t5_v1_1", "marian_npz", "bart", "nn_postnorm_relu"};
+  static const char *const folders[] = {
+      "marian", "t5_v1_1", "marian_npz", "bart", "nn_postnorm_relu", "../speech/models/whisper_tiny_random",
+  };
   for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
     char folder[512];
     snprintf(folder, sizeof folder, TESSERA_SOURCE_ROOT "/tests/data/goldens/models/%s", folders[i]);
@@ -494,9 +566,9 @@ static void test_parse(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_goldens),      cmocka_unit_test(test_families), cmocka_unit_test(test_defaults),
-      cmocka_unit_test(test_wrong_fields), cmocka_unit_test(test_refusals), cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_parse),
+      cmocka_unit_test(test_goldens),  cmocka_unit_test(test_speech),       cmocka_unit_test(test_families),
+      cmocka_unit_test(test_defaults), cmocka_unit_test(test_wrong_fields), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_pieces),   cmocka_unit_test(test_parse),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,17 +44,32 @@ static const program_row programs[] = {
     {"update", 1, TSR_STEP_UPDATE, {2, 7, 9, 0}},       {"gradients", 1, TSR_STEP_GRADIENTS, {16, 33, 31, 0}},
 };
 
+/* Models of speech: the smallest, and one with the sizes of the largest, whose windows are all of 1,500 positions. */
+static const model_row speech_models[] = {
+    {"whisper-tiny", "whisper", 384, 6, 64, 1536, 51865},
+    {"whisper-large", "whisper", 1280, 20, 64, 5120, 51866},
+};
+
+static const program_row speech_programs[] = {
+    {"encode", 0, TSR_PROGRAM_ENCODE, {1, 1500, 0, 0}},   {"encode", 0, TSR_PROGRAM_ENCODE, {4, 1500, 0, 0}},
+    {"decode", 0, TSR_PROGRAM_DECODE, {1, 1500, 224, 1}}, {"greedy", 0, TSR_PROGRAM_GREEDY, {4, 1500, 224, 1}},
+    {"beam", 0, TSR_PROGRAM_BEAM, {1, 1500, 448, 5}},
+};
+
 static const tsr_dtype dtypes[] = {TSR_F32, TSR_F16, TSR_BF16, TSR_I8};
 
 enum {
   MODELS = sizeof models / sizeof models[0],
   PROGRAMS = sizeof programs / sizeof programs[0],
-  DTYPES = sizeof dtypes / sizeof dtypes[0]
+  SPEECH_MODELS = sizeof speech_models / sizeof speech_models[0],
+  SPEECH_PROGRAMS = sizeof speech_programs / sizeof speech_programs[0],
+  DTYPES = sizeof dtypes / sizeof dtypes[0],
+  OF_TEXT = MODELS * PROGRAMS * DTYPES
 };
 
 int32_t check_model_count(void)
 {
-  return MODELS * PROGRAMS * DTYPES;
+  return OF_TEXT + SPEECH_MODELS * SPEECH_PROGRAMS * DTYPES;
 }
 
 static tsr_transformer_config config_of(const model_row *row)
@@ -114,12 +129,36 @@ static tsr_transformer_config config_of(const model_row *row)
   return config;
 }
 
+static tsr_transformer_config speech_config_of(const model_row *row)
+{
+  tsr_transformer_config config = config_of(row);
+  config.source_vocabulary = 0;
+  config.max_positions = 448;
+  config.norm_position = TSR_NORM_PRE;
+  config.final_norm = 1;
+  config.activation = TSR_ACTIVATION_GELU_ERF;
+  config.position = TSR_POSITION_LEARNED;
+  config.logits_bias = 0;
+  config.shared_embedding = 0;
+  config.embedding_scale = 1.0f;
+  config.pad_id = config.bos_id = config.eos_id = 50256;
+  config.unk_id = -1;
+  config.decoder_start_id = 50257;
+  config.mels = row->d_model > 1024 ? 128 : 80;
+  config.source_positions = 1500;
+  return config;
+}
+
 tsr_status check_model_program(int32_t index, tsr_device *device, char *name, size_t size, tsr_program **program)
 {
-  const model_row *shape = &models[index / (PROGRAMS * DTYPES)];
-  const program_row *row = &programs[index / DTYPES % PROGRAMS];
-  const tsr_dtype dtype = dtypes[index % DTYPES];
-  const tsr_transformer_config config = config_of(shape);
+  const int is_speech = index >= OF_TEXT;
+  const int32_t at = is_speech ? index - OF_TEXT : index;
+  const model_row *shape =
+      is_speech ? &speech_models[at / (SPEECH_PROGRAMS * DTYPES)] : &models[at / (PROGRAMS * DTYPES)];
+  const program_row *row =
+      is_speech ? &speech_programs[at / DTYPES % SPEECH_PROGRAMS] : &programs[at / DTYPES % PROGRAMS];
+  const tsr_dtype dtype = dtypes[at % DTYPES];
+  const tsr_transformer_config config = is_speech ? speech_config_of(shape) : config_of(shape);
   const int is_wide = dtype == TSR_F32 || dtype == TSR_I8;
   tsr_model *model = NULL;
   tsr_training_options options = {

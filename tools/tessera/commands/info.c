@@ -192,8 +192,14 @@ static void print_config(const tsr_model *model)
   printf("  %-18s %d\n", "d_model", (int)c->d_model);
   print_stack("encoder", c->encoder_layers, c->encoder_heads, c->encoder_head_size, c->encoder_d_ff);
   print_stack("decoder", c->decoder_layers, c->decoder_heads, c->decoder_head_size, c->decoder_d_ff);
-  printf("  %-18s source %d, target %d%s\n", "vocabulary", (int)c->source_vocabulary, (int)c->target_vocabulary,
-         c->shared_embedding ? ", one table" : "");
+  if (c->mels > 0) {
+    printf("  %-18s %d mels of each frame, windows of %d frames (%d positions)\n", "sound", (int)c->mels,
+           2 * (int)c->source_positions, (int)c->source_positions);
+    printf("  %-18s target %d\n", "vocabulary", (int)c->target_vocabulary);
+  } else {
+    printf("  %-18s source %d, target %d%s\n", "vocabulary", (int)c->source_vocabulary, (int)c->target_vocabulary,
+           c->shared_embedding ? ", one table" : "");
+  }
   print_positions(c);
   printf("  %-18s %s, %s, epsilon %g%s%s\n", "norm", norm_position_word(c), norm_word(c), (double)c->epsilon,
          c->final_norm ? ", one after each stack" : "", c->embedding_norm ? ", one after each embedding" : "");
@@ -269,15 +275,15 @@ static void print_text(const tsr_model *model, const module_list *list, int all)
 /* The keys are those of tsr_transformer_config. */
 static json_t *config_json(const tsr_transformer_config *c)
 {
-  json_t *sizes = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}",
-                            "d_model", (int)c->d_model, "encoder_layers", (int)c->encoder_layers, "decoder_layers",
-                            (int)c->decoder_layers, "encoder_heads", (int)c->encoder_heads, "decoder_heads",
-                            (int)c->decoder_heads, "encoder_head_size", (int)c->encoder_head_size, "decoder_head_size",
-                            (int)c->decoder_head_size, "encoder_d_ff", (int)c->encoder_d_ff, "decoder_d_ff",
-                            (int)c->decoder_d_ff, "source_vocabulary", (int)c->source_vocabulary, "target_vocabulary",
-                            (int)c->target_vocabulary, "max_positions", (int)c->max_positions, "position_offset",
-                            (int)c->position_offset, "relative_buckets", (int)c->relative_buckets, "relative_distance",
-                            (int)c->relative_distance, "relative_layers", c->relative_layers);
+  json_t *sizes = json_pack(
+      "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:i}", "d_model",
+      (int)c->d_model, "encoder_layers", (int)c->encoder_layers, "decoder_layers", (int)c->decoder_layers,
+      "encoder_heads", (int)c->encoder_heads, "decoder_heads", (int)c->decoder_heads, "encoder_head_size",
+      (int)c->encoder_head_size, "decoder_head_size", (int)c->decoder_head_size, "encoder_d_ff", (int)c->encoder_d_ff,
+      "decoder_d_ff", (int)c->decoder_d_ff, "source_vocabulary", (int)c->source_vocabulary, "target_vocabulary",
+      (int)c->target_vocabulary, "max_positions", (int)c->max_positions, "position_offset", (int)c->position_offset,
+      "relative_buckets", (int)c->relative_buckets, "relative_distance", (int)c->relative_distance, "relative_layers",
+      c->relative_layers, "mels", (int)c->mels, "source_positions", (int)c->source_positions);
   json_t *form = json_pack("{s:s, s:s, s:s, s:f, s:b, s:b, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:f, s:f, s:f}",
                            "family", c->family, "norm", norm_word(c), "norm_position", norm_position_word(c), "epsilon",
                            (double)c->epsilon, "final_norm", c->final_norm, "embedding_norm", c->embedding_norm,

@@ -22,7 +22,8 @@ const char *tsr_cli_kind_name(int32_t kind)
 
 static const tsr_option rows[] = {
     {"batch", "B", TSR_OPTION_INTEGER, FIELD(size.batch), 1, 1 << 16, .help = "sentences", .preset = "2"},
-    {"source", "S", TSR_OPTION_INTEGER, FIELD(size.source), 1, 1 << 20, .help = "tokens of a source", .preset = "7"},
+    {"source", "S", TSR_OPTION_INTEGER, FIELD(size.source), 1, 1 << 20,
+     .help = "tokens of a source; a model of speech has windows of its own length", .preset = "7"},
     {"target", "L", TSR_OPTION_INTEGER, FIELD(size.target), 1, 1 << 20,
      .help = "tokens of a target, and positions of the cache", .preset = "9"},
     {"beam", "N", TSR_OPTION_INTEGER, FIELD(size.beam), 1, 512,
@@ -57,12 +58,13 @@ static tsr_status fill(const tsr_transformer_config *config, const tsr_program_s
 {
   int32_t *ids = out;
   float *values = out;
+  const int32_t source = config->mels > 0 ? config->source_positions : size->source;
   tsr_status status = TSR_OK;
   for (int64_t i = 0; i < elements && status == TSR_OK; i++) {
     if (strcmp(name, "source") == 0) {
       ids[i] = tsr_random_below(random, config->source_vocabulary);
     } else if (strcmp(name, "source_lengths") == 0) {
-      ids[i] = i == 0 ? size->source : 1 + tsr_random_below(random, size->source);
+      ids[i] = i == 0 ? source : 1 + tsr_random_below(random, source);
     } else if (strcmp(name, "target") == 0 || strcmp(name, "token") == 0 || strcmp(name, "labels") == 0) {
       ids[i] = tsr_random_below(random, config->target_vocabulary);
     } else if (strcmp(name, "position") == 0) {

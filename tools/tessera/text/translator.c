@@ -244,6 +244,10 @@ int translator_open(translator *t, const translator_settings *settings)
   if (status == TSR_OK) {
     status = tsr_model_check_weights(t->model);
   }
+  if (status == TSR_OK && tsr_model_config(t->model)->mels > 0) {
+    tsr_cli_error("%s is a model of speech: it reads sound, and this command gives it text", settings->model);
+    return TSR_EXIT_INPUT;
+  }
   if (status == TSR_OK) {
     status = tsr_tokenizer_open(t->model, &t->tokenizer);
   }
