@@ -66,7 +66,8 @@ static int is_independent(const tsr_search *search, int32_t further)
     int32_t is_last = length + 2 >= options->max_length; /* it chooses the last token */
     if (sentence->is_open &&
         (tsr_search_forced(search, sentence, length) >= 0 || (is_last && options->forced_eos_id >= 0) ||
-         (search->n_masks == 1 && tsr_filter_phase(options, length) != tsr_filter_phase(options, length + 1)))) {
+         (search->n_masks == 1 &&
+          tsr_filter_phase(options, search->begin, length) != tsr_filter_phase(options, search->begin, length + 1)))) {
       return 0;
     }
   }

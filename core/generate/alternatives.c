@@ -16,6 +16,7 @@ typedef struct continued {
   int32_t n;
   int32_t *hypothesis; /* [n] number of the alternative, in all sentences */
   const int32_t **source;
+  const float **features; /* as of tsr_request, likewise source */
   int32_t *lengths;
   tsr_prompt *prompts;
 } continued;
@@ -24,16 +25,19 @@ static tsr_status continued_init(continued *c, size_t room)
 {
   *c = (continued){.hypothesis = malloc((room + 1) * sizeof *c->hypothesis),
                    .source = malloc((room + 1) * sizeof *c->source),
+                   .features = malloc((room + 1) * sizeof *c->features),
                    .lengths = malloc((room + 1) * sizeof *c->lengths),
                    .prompts = malloc((room + 1) * sizeof *c->prompts)};
-  return c->hypothesis && c->source && c->lengths && c->prompts ? TSR_OK
-                                                                : tsr_fail_memory((room + 1) * sizeof *c->prompts);
+  return c->hypothesis && c->source && c->features && c->lengths && c->prompts
+             ? TSR_OK
+             : tsr_fail_memory((room + 1) * sizeof *c->prompts);
 }
 
 static void continued_finish(continued *c)
 {
   free(c->hypothesis);
   free(c->source);
+  free(c->features);
   free(c->lengths);
   free(c->prompts);
 }
@@ -89,7 +93,8 @@ static void split(const tsr_request *request, const tsr_prompt *prompts, tsr_gen
       *h = (tsr_hypothesis){0};
     } else {
       c->hypothesis[c->n] = i;
-      c->source[c->n] = request->source[sentence];
+      c->source[c->n] = request->source ? request->source[sentence] : NULL;
+      c->features[c->n] = request->features ? request->features[sentence] : NULL;
       c->lengths[c->n] = request->lengths[sentence];
       c->prompts[c->n] =
           (tsr_prompt){.ids = h->ids, .n = h->n_ids, .n_given = prompts[sentence].n_given, .sum = h->score};
@@ -109,7 +114,8 @@ static tsr_status go_on(const tsr_request *request, const continued *c, tsr_gene
   tsr_request many = *request;
   many.options = &options;
   many.n_sentences = c->n;
-  many.source = c->source;
+  many.source = request->source ? c->source : NULL;
+  many.features = request->features ? c->features : NULL;
   many.lengths = c->lengths;
   many.prompts = c->prompts;
   many.numbers = NULL;

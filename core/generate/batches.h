@@ -46,6 +46,10 @@ int32_t tsr_best_batch(int64_t weights);
 /* Sentences of a batch where the caller leaves it open. frugal: rows cost time and memory (tsr_search_is_frugal). */
 int32_t tsr_default_batch(int32_t beam, int32_t frugal);
 
+/* Windows of sound of a batch where the caller leaves it open: the keys and values of each take as much memory as those
+ * of a long text. */
+enum { TSR_DEFAULT_WINDOWS = 4 };
+
 /* The rows of the program for a batch of that many sentences. */
 int32_t tsr_batch_bucket(int32_t count);
 

@@ -3,6 +3,7 @@
  * What a search computes before its first step: the tokens that may come out, the encoder, and prompts.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
@@ -36,24 +37,85 @@ tsr_status tsr_search_choose_tokens(tsr_search *search)
   return status;
 }
 
-void tsr_search_fill_source(const tsr_search *search, int32_t b, int32_t n, int32_t *ids)
+/* The sentence that stands at place i of an encoder's batch, or NULL. */
+static const tsr_sentence *sentence_at(const tsr_search *search, const int32_t *rows, int32_t n, int32_t i)
 {
-  const tsr_transformer_config *config = &search->transformer->model->config;
-  int32_t pad = config->pad_id >= 0 && config->pad_id < config->source_vocabulary ? config->pad_id : 0;
-  int32_t length = b < search->count ? search->lengths[b] : 0;
-  for (int32_t t = 0; t < n; t++) {
-    ids[t] = t < length ? search->sentences[b].source[t] : pad;
-  }
+  return i < n ? &search->sentences[rows ? rows[i] : i] : NULL;
 }
 
-static tsr_status run_encoder(tsr_search *search, tsr_compiled *encode, const int32_t *source)
+static tsr_status write_tokens(const tsr_search *search, const tsr_compiled *encode, const int32_t *rows, int32_t n)
+{
+  const tsr_transformer_config *config = &search->transformer->model->config;
+  const int32_t pad = config->pad_id >= 0 && config->pad_id < config->source_vocabulary ? config->pad_id : 0;
+  const int32_t batch = encode->key.size.batch, width = encode->key.size.source;
+  const size_t size = (size_t)batch * (size_t)width * sizeof(int32_t);
+  int32_t *ids = malloc(size);
+  if (!ids) {
+    return tsr_fail_memory(size);
+  }
+  for (int32_t i = 0; i < batch; i++) {
+    const tsr_sentence *sentence = sentence_at(search, rows, n, i);
+    for (int32_t t = 0; t < width; t++) {
+      ids[(size_t)i * (size_t)width + (size_t)t] = sentence && t < sentence->n_source ? sentence->source[t] : pad;
+    }
+  }
+  tsr_status status = tsr_executable_write(encode->executable, encode->refs.source, ids, (int64_t)size);
+  free(ids);
+  return status;
+}
+
+static tsr_status write_features(const tsr_search *search, const tsr_compiled *encode, const int32_t *rows, int32_t n)
+{
+  const tsr_transformer_config *config = &search->transformer->model->config;
+  const int32_t batch = encode->key.size.batch;
+  const size_t window = (size_t)config->mels * 2 * (size_t)config->source_positions;
+  const size_t size = (size_t)batch * window * sizeof(float);
+  if (batch == 1 && n == 1) {
+    return tsr_executable_write(encode->executable, encode->refs.features, sentence_at(search, rows, n, 0)->features,
+                                (int64_t)size);
+  }
+  float *features = malloc(size);
+  if (!features) {
+    return tsr_fail_memory(size);
+  }
+  for (int32_t i = 0; i < batch; i++) {
+    const tsr_sentence *sentence = sentence_at(search, rows, n, i);
+    float *to = features + (size_t)i * window;
+    if (sentence) {
+      memcpy(to, sentence->features, window * sizeof *to);
+    } else {
+      memset(to, 0, window * sizeof *to);
+    }
+  }
+  tsr_status status = tsr_executable_write(encode->executable, encode->refs.features, features, (int64_t)size);
+  free(features);
+  return status;
+}
+
+tsr_status tsr_search_write_source(const tsr_search *search, const tsr_compiled *encode, const int32_t *rows, int32_t n)
+{
+  const int32_t batch = encode->key.size.batch;
+  const size_t size = (size_t)batch * sizeof(int32_t);
+  TSR_TRY(encode->refs.features != TSR_NONE ? write_features(search, encode, rows, n)
+                                            : write_tokens(search, encode, rows, n));
+  int32_t *lengths = malloc(size);
+  if (!lengths) {
+    return tsr_fail_memory(size);
+  }
+  for (int32_t i = 0; i < batch; i++) {
+    const tsr_sentence *sentence = sentence_at(search, rows, n, i);
+    lengths[i] = sentence ? sentence->n_source : 0;
+  }
+  tsr_status status = tsr_executable_write(encode->executable, encode->refs.source_lengths, lengths, (int64_t)size);
+  free(lengths);
+  return status;
+}
+
+static tsr_status run_encoder(tsr_search *search, tsr_compiled *encode)
 {
   tsr_transformer *t = search->transformer;
-  int64_t tokens = (int64_t)search->batch * search->source;
   double start = tsr_seconds();
-  TSR_TRY(tsr_executable_write(encode->executable, encode->refs.source, source, tokens * (int64_t)sizeof *source));
-  TSR_TRY(tsr_executable_write(encode->executable, encode->refs.source_lengths, search->lengths,
-                               search->batch * (int64_t)sizeof *search->lengths));
+  TSR_TRY(tsr_search_write_source(search, encode, NULL, search->count));
   if (search->chosen) {
     TSR_TRY(tsr_executable_write(encode->executable, encode->refs.chosen, search->chosen,
                                  search->n_chosen * (int64_t)sizeof *search->chosen));
@@ -78,17 +140,7 @@ tsr_status tsr_search_encode(tsr_search *search)
                          .shortlist = search->n_chosen};
   tsr_compiled *encode = NULL;
   TSR_TRY(tsr_transformer_compile(t, &key, &encode));
-  size_t size = (size_t)search->batch * (size_t)search->source * sizeof(int32_t);
-  int32_t *source = malloc(size);
-  if (!source) {
-    return tsr_fail_memory(size);
-  }
-  for (int32_t b = 0; b < search->batch; b++) {
-    tsr_search_fill_source(search, b, search->source, source + (size_t)b * (size_t)search->source);
-  }
-  tsr_status status = run_encoder(search, encode, source);
-  free(source);
-  return status;
+  return run_encoder(search, encode);
 }
 
 /* Positions that every prompt fills: the start token and all but the last of its tokens. */

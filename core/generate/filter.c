@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/speech/timestamp_rules.h"
 
 enum { BANNED = 1, IN_OUTPUT = 2, IN_SOURCE = 4 };
 
@@ -17,12 +18,14 @@ static int is_penalty(float penalty)
 int32_t tsr_filter_is_by_row(const tsr_generate_options *options)
 {
   return options->no_repeat_ngram > 0 || options->encoder_no_repeat_ngram > 0 || options->n_words > 0 ||
-         is_penalty(options->repetition_penalty) || is_penalty(options->encoder_repetition_penalty);
+         is_penalty(options->repetition_penalty) || is_penalty(options->encoder_repetition_penalty) ||
+         options->timestamps;
 }
 
-int32_t tsr_filter_phase(const tsr_generate_options *options, int32_t length)
+int32_t tsr_filter_phase(const tsr_generate_options *options, int32_t begin, int32_t length)
 {
-  const int32_t is_first = options->n_begin_suppressed > 0 && length == (options->forced_bos_id >= 0 ? 2 : 1);
+  const int32_t is_forced = begin == 0 && options->forced_bos_id >= 0; /* behind a prefix, no token is */
+  const int32_t is_first = options->n_begin_suppressed > 0 && length == 1 + begin + is_forced;
   return (length < options->min_length ? TSR_PHASE_SHORT : 0) | (is_first ? TSR_PHASE_FIRST : 0);
 }
 
@@ -130,7 +133,10 @@ static void mark_phase(tsr_filter *filter, int32_t phase)
 void tsr_filter_mark(tsr_filter *filter, const tsr_filter_row *row)
 {
   const tsr_generate_options *options = filter->options;
-  mark_phase(filter, tsr_filter_phase(options, row->length));
+  const int32_t given = 1 + row->n_given;
+  filter->n_generated = row->length > given ? row->length - given : 0;
+  filter->generated = filter->n_generated > 0 ? row->ids + given : NULL;
+  mark_phase(filter, tsr_filter_phase(options, row->begin, row->length));
   ban_words(filter, row);
   if (options->no_repeat_ngram > 0) {
     ban_repeats(filter, row, row->ids, row->length, options->no_repeat_ngram);
@@ -167,12 +173,21 @@ static float change(const tsr_generate_options *options, float score, int32_t ma
 
 void tsr_filter_apply(const tsr_filter *filter, float *scores, const int32_t *tokens, int32_t n)
 {
+  const tsr_generate_options *options = filter->options;
   for (int32_t i = 0; tokens && i < n; i++) {
     scores[i] = change(filter->options, scores[i], filter->marks[tokens[i]]);
   }
   for (int32_t i = 0; !tokens && i < filter->n_marked; i++) {
     int32_t token = filter->marked[i];
     scores[token] = change(filter->options, scores[token], filter->marks[token]);
+  }
+  if (!tokens && options->timestamps) {
+    const tsr_timestamp_rules rules = {.eos = options->eos[0],
+                                       .no_timestamps = options->no_timestamps_id,
+                                       .timestamp_begin = options->timestamp_begin,
+                                       .max_initial = options->max_initial_timestamp,
+                                       .by_sum = options->timestamp_by_sum};
+    tsr_timestamp_rules_apply(&rules, filter->generated, filter->n_generated, scores, filter->vocabulary);
   }
 }
 

@@ -15,12 +15,16 @@ typedef struct tsr_filter {
   uint8_t *marks;  /* [V] of the row that was marked last; 0: its score stays */
   int32_t *marked; /* [V] the n_marked tokens whose mark is not 0 */
   int32_t n_marked;
+  const int32_t *generated; /* [n_generated] of that row, behind its prompt */
+  int32_t n_generated;
 } tsr_filter;
 
 /* What a row holds. */
 typedef struct tsr_filter_row {
   const int32_t *ids; /* of the hypothesis, with the start token */
   int32_t length;
+  int32_t n_given;       /* tokens of its prompt that are given, the start token left out */
+  int32_t begin;         /* of them, those behind which it begins: all, or none */
   const int32_t *source; /* of its sentence */
   int32_t source_length;
 } tsr_filter_row;
@@ -32,9 +36,9 @@ void tsr_filter_finish(tsr_filter *filter); /* takes a zeroed one */
 /* 1 if the marks depend on more than the length. */
 int32_t tsr_filter_is_by_row(const tsr_generate_options *options);
 
-/* What the length of a hypothesis changes. Bits; 0: nothing. */
+/* What the length of a hypothesis changes that begins behind so many tokens of its prompt. Bits; 0: nothing. */
 enum { TSR_PHASE_SHORT = 1 /* it may not end yet */, TSR_PHASE_FIRST = 2 /* the tokens suppressed at the beginning */ };
-int32_t tsr_filter_phase(const tsr_generate_options *options, int32_t length);
+int32_t tsr_filter_phase(const tsr_generate_options *options, int32_t begin, int32_t length);
 
 /* Phases are numbers below this one; 1: marks do not depend on the length. */
 int32_t tsr_filter_phases(const tsr_generate_options *options);
@@ -48,7 +52,8 @@ int32_t tsr_filter_shared(const tsr_generate_options *options);
 /* Marks the row's tokens in place of the last row's. */
 void tsr_filter_mark(tsr_filter *filter, const tsr_filter_row *row);
 
-/* Changes n scores of the row that was marked last. tokens [n], or NULL for scores of the whole vocabulary. */
+/* Changes n scores of the row that was marked last. tokens [n], or NULL for scores of the whole vocabulary; the rules
+ * of timestamps need these. */
 void tsr_filter_apply(const tsr_filter *filter, float *scores, const int32_t *tokens, int32_t n);
 
 /* What a token's score was before, of the row that was marked last; the token is not banned. */

@@ -10,6 +10,7 @@
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/generate/batches.h"
+#include "core/generate/details.h"
 #include "core/generate/request.h"
 #include "core/generate/search.h"
 #include "core/generate/settings.h"
@@ -20,7 +21,8 @@ enum { MAX_BATCH = 4096 };
 typedef struct job {
   tsr_transformer *transformer; /* the first of the workers' */
   const tsr_generate_options *options;
-  const int32_t *const *source;
+  const int32_t *const *source; /* or NULL, likewise the next */
+  const float *const *features;
   const int32_t *lengths;
   const tsr_prompt *prompts;
   const int64_t *numbers; /* or NULL */
@@ -56,7 +58,7 @@ typedef struct worker {
 static tsr_status check_sources(const job *j)
 {
   const tsr_transformer_config *config = &j->transformer->model->config;
-  for (int32_t i = 0; i < j->n_sentences; i++) {
+  for (int32_t i = 0; i < j->n_sentences && !j->features; i++) {
     TSR_TRY(tsr_fail_sentence(
         tsr_check_sentence(j->source[i], j->lengths[i], config->max_positions, config->source_vocabulary), "", i));
   }
@@ -71,8 +73,9 @@ static tsr_status fill_prompts(const tsr_transformer_config *config, int32_t n_s
   for (int32_t i = 0; i < n_sentences; i++) {
     int32_t n_prefix = options->prefix ? options->prefix_lengths[i] : 0;
     const int32_t *prefix = n_prefix != 0 ? options->prefix[i] : tsr_search_first(options, &n_prefix);
-    TSR_TRY(tsr_fail_sentence(tsr_prompt_init(&prompts[i], config, options, source[i], lengths[i], prefix, n_prefix),
-                              what, i));
+    const int32_t *ids = source ? source[i] : NULL;
+    TSR_TRY(
+        tsr_fail_sentence(tsr_prompt_init(&prompts[i], config, options, ids, lengths[i], prefix, n_prefix), what, i));
   }
   return TSR_OK;
 }
@@ -139,7 +142,8 @@ static tsr_status run_batch(worker *w, const int32_t *order, int32_t count)
   for (int32_t b = 0; b < count; b++) {
     int32_t i = order[b];
     if (!j->watch || j->watch->is_wanted(j->watch->user, i)) {
-      w->sentences[n++] = (tsr_sentence){.source = j->source[i],
+      w->sentences[n++] = (tsr_sentence){.source = j->source ? j->source[i] : NULL,
+                                         .features = j->features ? j->features[i] : NULL,
                                          .n_source = j->lengths[i],
                                          .prompt = j->prompts[i],
                                          .number = j->numbers ? j->numbers[i] : j->options->first_sentence + i,
@@ -265,6 +269,93 @@ static tsr_status run(job *j)
   return status;
 }
 
+/* Copies of the prefixes of windows, in which languages that are to be detected have their place: *rows [n] and the ids
+ * behind them are one block. languages [n] receives these places, or NULL. */
+static tsr_status copy_prefixes(const tsr_generate_options *options, int32_t n, int32_t ***rows, int32_t **languages)
+{
+  size_t ids = 0;
+  for (int32_t i = 0; i < n; i++) {
+    ids += options->prefix_lengths[i] > 0 ? (size_t)options->prefix_lengths[i] : 0;
+  }
+  const size_t size = ((size_t)n + 1) * sizeof **rows + ids * sizeof ***rows;
+  *rows = malloc(size);
+  if (!*rows) {
+    return tsr_fail_memory(size);
+  }
+  int32_t *to = (int32_t *)(*rows + n);
+  for (int32_t i = 0; i < n; i++) {
+    (*rows)[i] = to;
+    languages[i] = NULL;
+    for (int32_t t = 0; t < options->prefix_lengths[i]; t++, to++) {
+      *to = options->prefix[i][t];
+      if (*to == TSR_DETECTED && (languages[i] || options->n_languages == 0)) {
+        return tsr_fail_sentence(tsr_fail(TSR_ERR_ARGUMENT,
+                                          "has TSR_DETECTED as token %d: it stands at most once, and needs languages",
+                                          (int)t),
+                                 "prefix of ", i);
+      }
+      languages[i] = *to == TSR_DETECTED ? to : languages[i];
+      *to = *to == TSR_DETECTED ? options->languages[0] : *to; /* until one is detected */
+    }
+  }
+  return TSR_OK;
+}
+
+/* Prompts of windows, some of whose languages are to be detected. *rows is to be freed. */
+static tsr_status fill_detecting_prompts(const tsr_request *asked, const tsr_generate_options *options,
+                                         tsr_prompt *prompts, int32_t ***rows)
+{
+  const int32_t n = asked->n_sentences;
+  int32_t **languages = calloc((size_t)n + 1, sizeof *languages);
+  tsr_generate_options given = *options;
+  tsr_status status =
+      languages ? copy_prefixes(options, n, rows, languages) : tsr_fail_memory((size_t)n * sizeof *languages);
+  if (status == TSR_OK) {
+    given.prefix = (const int32_t *const *)*rows;
+    status = fill_prompts(&asked->transformer->model->config, n, NULL, asked->lengths, &given, prompts);
+  }
+  for (int32_t i = 0; i < n && status == TSR_OK; i++) {
+    prompts[i].language = languages[i];
+  }
+  free(languages);
+  return status;
+}
+
+/* What tsr_generate and its sibling have in common. request: transformer, sentences, n_batch, progress. */
+static tsr_status generate(const tsr_request *asked, const tsr_generate_options *options, tsr_generation *generation)
+{
+  tsr_transformer *transformer = asked->transformer;
+  const tsr_transformer_config *config = &transformer->model->config;
+  if (asked->n_batch < 0 || asked->n_batch > MAX_BATCH) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate: a batch of %d; it should be 1 to %d, or 0", (int)asked->n_batch,
+                    (int)MAX_BATCH);
+  }
+  tsr_generate_options given;
+  TSR_TRY(TSR_SIZED_READ(tsr_generate_options, token_user, options, &given));
+  TSR_TRY(tsr_generate_check_options(config, &given));
+  const tsr_generate_options resolved = tsr_generate_resolve(config, &given);
+  size_t size = ((size_t)asked->n_sentences + 1) * sizeof(tsr_prompt);
+  tsr_prompt *prompts = calloc(1, size);
+  if (!prompts) {
+    return tsr_fail_memory(size);
+  }
+  int32_t **rows = NULL;
+  tsr_status status = asked->features && resolved.prefix
+                          ? fill_detecting_prompts(asked, &resolved, prompts, &rows)
+                          : fill_prompts(config, asked->n_sentences, asked->source, asked->lengths, &resolved, prompts);
+  tsr_request request = *asked;
+  request.prompts = prompts;
+  request.workers = transformer->options.workers;
+  request.options = &resolved;
+  if (status == TSR_OK) {
+    status = resolved.alternatives > 0 ? tsr_request_alternatives(&request, generation)
+                                       : tsr_request_run(&request, generation);
+  }
+  free(rows);
+  free(prompts);
+  return status;
+}
+
 tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const int32_t *const *source,
                         const int32_t *lengths, int32_t n_batch, const tsr_generate_options *options,
                         tsr_progress_fn progress, void *user, tsr_generation *generation)
@@ -273,36 +364,55 @@ tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentences, const
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate: transformer, source, lengths, options and generation are needed");
   }
   *generation = (tsr_generation){0};
-  TSR_TRY(tsr_model_check_reads_text(transformer->model, "tsr_generate", NULL));
-  if (n_batch < 0 || n_batch > MAX_BATCH) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_generate: a batch of %d; it should be 1 to %d, or 0", (int)n_batch,
-                    (int)MAX_BATCH);
-  }
-  tsr_generate_options given;
-  TSR_TRY(TSR_SIZED_READ(tsr_generate_options, token_user, options, &given));
-  TSR_TRY(tsr_generate_check_options(&transformer->model->config, &given));
-  const tsr_generate_options resolved = tsr_generate_resolve(&transformer->model->config, &given);
-  size_t size = ((size_t)n_sentences + 1) * sizeof(tsr_prompt);
-  tsr_prompt *prompts = calloc(1, size);
-  if (!prompts) {
-    return tsr_fail_memory(size);
-  }
-  tsr_status status = fill_prompts(&transformer->model->config, n_sentences, source, lengths, &resolved, prompts);
+  TSR_TRY(tsr_model_check_reads_text(transformer->model, "tsr_generate", "tsr_generate_features"));
   const tsr_request request = {.transformer = transformer,
                                .n_sentences = n_sentences,
                                .source = source,
                                .lengths = lengths,
-                               .prompts = prompts,
                                .n_batch = n_batch,
-                               .workers = transformer->options.workers,
-                               .options = &resolved,
                                .progress = progress,
                                .user = user};
-  if (status == TSR_OK) {
-    status = resolved.alternatives > 0 ? tsr_request_alternatives(&request, generation)
-                                       : tsr_request_run(&request, generation);
+  return generate(&request, options, generation);
+}
+
+tsr_status tsr_windows_check(const tsr_transformer_config *config, int32_t n, const float *const *features)
+{
+  for (int32_t i = 0; i < n; i++) {
+    tsr_status status = features[i] ? tsr_features_check(config, 1, features[i])
+                                    : tsr_fail(TSR_ERR_ARGUMENT, "there are no features: they are NULL");
+    TSR_TRY(tsr_fail_sentence(status, "", i));
   }
-  free(prompts);
+  return TSR_OK;
+}
+
+tsr_status tsr_generate_features(tsr_transformer *transformer, int32_t n_windows, const float *const *features,
+                                 int32_t n_batch, const tsr_generate_options *options, tsr_progress_fn progress,
+                                 void *user, tsr_generation *generation)
+{
+  if (!transformer || !options || !generation || n_windows < 0 || (n_windows > 0 && !features)) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "tsr_generate_features: transformer, features, options and generation are needed");
+  }
+  *generation = (tsr_generation){0};
+  const tsr_transformer_config *config = &transformer->model->config;
+  TSR_TRY(tsr_model_check_reads_sound(transformer->model, "tsr_generate_features"));
+  TSR_TRY(tsr_windows_check(config, n_windows, features));
+  int32_t *lengths = malloc(((size_t)n_windows + 1) * sizeof *lengths);
+  if (!lengths) {
+    return tsr_fail_memory(((size_t)n_windows + 1) * sizeof *lengths);
+  }
+  for (int32_t i = 0; i < n_windows; i++) {
+    lengths[i] = config->source_positions;
+  }
+  const tsr_request request = {.transformer = transformer,
+                               .n_sentences = n_windows,
+                               .features = features,
+                               .lengths = lengths,
+                               .n_batch = n_batch,
+                               .progress = progress,
+                               .user = user};
+  tsr_status status = generate(&request, options, generation);
+  free(lengths);
   return status;
 }
 
@@ -313,6 +423,7 @@ tsr_status tsr_request_run(const tsr_request *request, tsr_generation *generatio
   job j = {.transformer = transformer,
            .options = options,
            .source = request->source,
+           .features = request->features,
            .lengths = request->lengths,
            .prompts = request->prompts,
            .numbers = request->numbers,
@@ -320,8 +431,9 @@ tsr_status tsr_request_run(const tsr_request *request, tsr_generation *generatio
            .first_only = request->first_only,
            .n_sentences = request->n_sentences,
            .workers = request->workers,
-           .n_batch = request->n_batch > 0
-                          ? request->n_batch
+           .n_batch = request->n_batch > 0 ? request->n_batch
+                      : request->features
+                          ? TSR_DEFAULT_WINDOWS
                           : tsr_default_batch(tsr_search_rows(options), tsr_search_is_frugal(transformer)),
            .generation = generation,
            .progress = request->progress,
@@ -336,7 +448,10 @@ tsr_status tsr_request_run(const tsr_request *request, tsr_generation *generatio
   }
   *generation = (tsr_generation){.n_sentences = j.n_sentences, .n_best = options->n_best, .hypotheses = hypotheses};
   pthread_mutex_init(&j.lock, NULL);
-  tsr_status status = sort_sentences(&j);
+  tsr_status status = options->details ? tsr_details_begin(options->details, j.n_sentences, options->n_best) : TSR_OK;
+  if (status == TSR_OK) {
+    status = sort_sentences(&j);
+  }
   int is_kept = status == TSR_OK && options->partial;
   if (status == TSR_OK) {
     fill_empty(&j);

@@ -9,21 +9,23 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/generate/details.h"
 #include "core/generate/sample.h"
 #include "core/generate/search.h"
 #include "core/generate/trace.h"
 
 typedef struct rows {
   tsr_search *search;
-  int32_t n;          /* rows that there is room for */
-  int32_t room;       /* tokens of a row */
-  int32_t *ids;       /* [n][room], with the start token */
-  int32_t *lengths;   /* [n] tokens of each row; fixed once it has ended */
-  int32_t *open;      /* [n] 1: has not ended */
-  tsr_trace *traces;  /* [n] of the attention, if it is wanted */
-  double *sums;       /* [n] of log-probabilities */
-  int32_t *next;      /* [n] */
-  int32_t *forced;    /* [n] the token that an open row has to go on with, or -1 */
+  int32_t n;         /* rows that there is room for */
+  int32_t room;      /* tokens of a row */
+  int32_t *ids;      /* [n][room], with the start token */
+  int32_t *lengths;  /* [n] tokens of each row; fixed once it has ended */
+  int32_t *open;     /* [n] 1: has not ended */
+  tsr_trace *traces; /* [n] of the attention, if it is wanted */
+  double *sums;      /* [n] of log-probabilities */
+  float *logs;     /* [n][room] log-probabilities of the tokens, the start token's place counted; if options->details */
+  int32_t *next;   /* [n] */
+  int32_t *forced; /* [n] the token that an open row has to go on with, or -1 */
   float *next_logits; /* [n] */
   int32_t *order;     /* [order_room] of tsr_sample */
   int32_t order_room;
@@ -103,6 +105,10 @@ static tsr_status choose(rows *s)
     if (options->scores) {
       s->sums[r] += (double)tsr_search_log_probability(search, r, best);
     }
+    if (options->details) {
+      s->logs[(size_t)r * (size_t)s->room + (size_t)s->lengths[r]] =
+          tsr_search_changed_log_probability(search, r, best);
+    }
   }
   return TSR_OK;
 }
@@ -173,6 +179,20 @@ static tsr_status advance(void *own)
   return next.is_forced && search->fed_back && search->step ? tsr_search_write(search, s->next, 1) : TSR_OK;
 }
 
+/* What options->details is to know of a row's tokens [n]. */
+static tsr_status hand_details(const rows *s, int32_t b, int32_t i, int32_t n)
+{
+  const tsr_search *search = s->search;
+  const float *logs = s->logs + (size_t)(b * search->beam + i) * (size_t)s->room + 1;
+  float *copy = malloc((size_t)n * sizeof *copy + 1);
+  if (!copy) {
+    return tsr_fail_memory((size_t)n * sizeof *copy);
+  }
+  memcpy(copy, logs, (size_t)n * sizeof *copy);
+  tsr_details_put(search->options->details, search->sentences[b].index, i, copy);
+  return TSR_OK;
+}
+
 /* Hands over a sentence all of whose rows have ended. */
 static tsr_status end(rows *s, int32_t b)
 {
@@ -186,6 +206,9 @@ static tsr_status end(rows *s, int32_t b)
       return tsr_fail_memory((size_t)n * sizeof *h->ids);
     }
     memcpy(h->ids, row_tokens(s, row) + 1, (size_t)n * sizeof *h->ids);
+    if (s->logs) {
+      TSR_TRY(hand_details(s, b, i, n));
+    }
     int32_t given = search->options->search == TSR_SEARCH_CTRANSLATE2 ? 0 : search->sentences[b].prompt.n_given;
     int32_t counted = n - given;
     counted = counted > 1 ? counted : 1; /* one that was stopped within its prompt */
@@ -244,6 +267,10 @@ static void move(void *own, int32_t from, int32_t to)
     s->open[new] = s->open[old];
     s->open[old] = 0;
     s->sums[new] = s->sums[old];
+    if (s->logs) {
+      const size_t room = (size_t)s->room;
+      memcpy(s->logs + (size_t) new *room, s->logs + (size_t)old * room, (size_t)s->lengths[old] * sizeof *s->logs);
+    }
     if (s->traces) {
       tsr_trace_finish(&s->traces[new]);
       s->traces[new] = s->traces[old];
@@ -273,6 +300,9 @@ static tsr_status start(void *own, int32_t b)
     row_tokens(s, r)[0] = s->next[r];
     s->lengths[r] = 1;
     s->sums[r] = (double)sentence->prompt.sum;
+    if (s->logs) {
+      memset(s->logs + (size_t)r * (size_t)s->room, 0, (size_t)s->room * sizeof *s->logs);
+    }
   }
   return TSR_OK;
 }
@@ -296,9 +326,10 @@ static tsr_status create(tsr_search *search)
   s->forced = calloc(n, sizeof *s->forced);
   s->next_logits = calloc(n, sizeof *s->next_logits);
   s->found = calloc((size_t)search->beam, sizeof *s->found);
+  s->logs = search->options->details ? malloc(n * (size_t)s->room * sizeof *s->logs) : NULL;
   s->traces = search->attention ? calloc(n, sizeof *s->traces) : NULL;
   return s->ids && s->lengths && s->open && s->sums && s->next && s->forced && s->next_logits && s->found &&
-                 (s->traces || !search->attention)
+                 (s->logs || !search->options->details) && (s->traces || !search->attention)
              ? TSR_OK
              : tsr_fail_memory(n * (size_t)s->room * sizeof *s->ids);
 }
@@ -322,6 +353,7 @@ static void finish(void *own)
   free(s->lengths);
   free(s->open);
   free(s->sums);
+  free(s->logs);
   free(s->next);
   free(s->forced);
   free(s->next_logits);

@@ -44,7 +44,7 @@ static tsr_status grow_source(tsr_search *search, int32_t longest)
   if (longest <= search->source_room) {
     return TSR_OK;
   }
-  int32_t room = tsr_source_bucket(longest, t->model->config.max_positions);
+  int32_t room = tsr_source_bucket(longest, tsr_config_source_positions(&t->model->config));
   if (t->model->config.encoder_layers > 0) {
     TSR_TRY(tsr_transformer_grow_cross(t, search->most, search->source_room, room));
   }
@@ -79,36 +79,22 @@ static tsr_status encode(tsr_search *search, const int32_t *rows, int32_t n)
 {
   tsr_transformer *t = search->transformer;
   int32_t batch = tsr_batch_bucket(n), longest = search->lengths[rows[0]];
-  int32_t max_positions = t->model->config.max_positions;
+  int32_t max_positions = tsr_config_source_positions(&t->model->config);
   int32_t width =
       tsr_search_is_frugal(t) ? tsr_source_step(longest, max_positions) : tsr_source_bucket(longest, max_positions);
   const tsr_program_key key = {.kind = TSR_PROGRAM_ENCODE,
                                .size = {.batch = batch, .source = width},
                                .source_room = search->source_room,
                                .joined = search->most};
-  int32_t lengths[MOST_ENCODED], places[MOST_ENCODED];
-  size_t size = (size_t)batch * (size_t)width * sizeof(int32_t);
-  int32_t *source = malloc(size);
-  if (!source) {
-    return tsr_fail_memory(size);
-  }
+  int32_t places[MOST_ENCODED];
   for (int32_t i = 0; i < batch; i++) {
-    int32_t row = i < n ? rows[i] : search->most;
-    lengths[i] = i < n ? search->lengths[row] : 0;
-    places[i] = row * search->source_room;
-    tsr_search_fill_source(search, row, width, source + (size_t)i * (size_t)width);
+    places[i] = (i < n ? rows[i] : search->most) * search->source_room;
   }
   double start = tsr_seconds();
   tsr_compiled *made = NULL;
-  int64_t row_size = batch * (int64_t)sizeof(int32_t);
-  tsr_status status = tsr_transformer_compile(t, &key, &made);
-  if (status == TSR_OK) {
-    status = tsr_executable_write(made->executable, made->refs.source, source, (int64_t)size);
-  }
-  free(source);
-  TSR_TRY(status);
-  TSR_TRY(tsr_executable_write(made->executable, made->refs.source_lengths, lengths, row_size));
-  TSR_TRY(tsr_executable_write(made->executable, made->refs.places, places, row_size));
+  TSR_TRY(tsr_transformer_compile(t, &key, &made));
+  TSR_TRY(tsr_search_write_source(search, made, rows, n));
+  TSR_TRY(tsr_executable_write(made->executable, made->refs.places, places, batch * (int64_t)sizeof *places));
   TSR_TRY(tsr_transformer_run(t, made, 1.0));
   t->work.encode_seconds += tsr_seconds() - start;
   t->work.encode_runs++;

@@ -40,21 +40,7 @@ static int32_t longest_source(const tsr_search *search)
 static tsr_status write_source(const tsr_compiled *again, void *user)
 {
   const tsr_search *search = user;
-  int32_t width = longest_source(search);
-  size_t n = (size_t)search->batch * (size_t)width;
-  int32_t *source = malloc(n * sizeof *source);
-  if (!source) {
-    return tsr_fail_memory(n * sizeof *source);
-  }
-  for (int32_t b = 0; b < search->batch; b++) {
-    tsr_search_fill_source(search, b, width, source + (size_t)b * (size_t)width);
-  }
-  tsr_status status =
-      tsr_executable_write(again->executable, again->refs.source, source, (int64_t)(n * sizeof *source));
-  free(source);
-  TSR_TRY(status);
-  TSR_TRY(tsr_executable_write(again->executable, again->refs.source_lengths, search->lengths,
-                               search->batch * (int64_t)sizeof *search->lengths));
+  TSR_TRY(tsr_search_write_source(search, again, NULL, search->count));
   return search->chosen ? tsr_executable_write(again->executable, again->refs.chosen, search->chosen,
                                                search->n_chosen * (int64_t)sizeof *search->chosen)
                         : TSR_OK;

@@ -20,8 +20,9 @@ typedef struct tsr_request_watch {
 typedef struct tsr_request {
   tsr_transformer *transformer;
   int32_t n_sentences;
-  const int32_t *const *source; /* [n_sentences], likewise the next two */
-  const int32_t *lengths;
+  const int32_t *const *source;        /* [n_sentences], likewise the next three; NULL for a model of speech */
+  const float *const *features;        /* of a model of speech, checked; else NULL */
+  const int32_t *lengths;              /* of a model of speech source_positions */
   const tsr_prompt *prompts;           /* checked */
   const int64_t *numbers;              /* [n_sentences] for the draws; NULL: from options->first_sentence on */
   int32_t n_batch;                     /* 0: the default */

@@ -58,13 +58,26 @@ static int32_t count_masks(const tsr_search *search)
   return !is_masked ? 0 : search->joins ? tsr_filter_phases(options) : 1;
 }
 
+/* 1 if the tokens that are suppressed at the beginning are so at different lengths. search->begin receives the one of
+ * all sentences, if there is one; what will join is not known. */
+static int32_t has_apart_beginnings(tsr_search *search)
+{
+  int32_t differ = 0;
+  search->begin = tsr_search_begin(search, &search->sentences[0]);
+  for (int32_t i = 1; i < search->count; i++) {
+    differ |= tsr_search_begin(search, &search->sentences[i]) != search->begin;
+  }
+  return search->options->n_begin_suppressed > 0 && (differ || (search->joins && search->begin > 0));
+}
+
 /* Who chooses, and among how many. */
 static void choose_candidates(tsr_search *search)
 {
   const tsr_generate_options *options = search->options;
   int32_t vocabulary = search->filter.vocabulary;
-  search->is_by_row = tsr_filter_is_by_row(options);
-  search->fed_back = !tsr_search_is_beam(options) && !options->sample && !options->scores && !search->is_by_row;
+  search->is_by_row = tsr_filter_is_by_row(options) || has_apart_beginnings(search);
+  search->fed_back =
+      !tsr_search_is_beam(options) && !options->sample && !options->scores && !options->details && !search->is_by_row;
   search->wanted = tsr_search_is_beam(options) ? tsr_search_beam_candidates(options)
                    : !options->sample          ? 1
                    : options->top_k > 0        ? options->top_k
@@ -74,8 +87,10 @@ static void choose_candidates(tsr_search *search)
     enum { FIRST_ROOM = 8 };
     search->room = tsr_filter_shared(options) + (search->is_by_row ? FIRST_ROOM : 0);
   }
-  search->whole =
-      tsr_filter_may_raise(options) || (tsr_search_is_beam(options) && options->renormalize && search->is_by_row);
+  /* Of what is left the rules of timestamps and the details need the sums. */
+  search->has_changed = options->details && !tsr_search_is_beam(options);
+  search->whole = tsr_filter_may_raise(options) || options->timestamps || search->has_changed ||
+                  (tsr_search_is_beam(options) && options->renormalize && search->is_by_row);
   search->n_masks = count_masks(search);
 }
 
@@ -118,7 +133,8 @@ static tsr_status make_room(tsr_search *search)
   const tsr_generate_options *options = search->options;
   size_t rows = (size_t)search->most * (size_t)search->beam, vocabulary = (size_t)search->columns;
   search->normalisers = calloc(rows, sizeof *search->normalisers);
-  if (!search->normalisers) {
+  search->changed = search->has_changed ? calloc(rows, sizeof *search->changed) : NULL;
+  if (!search->normalisers || (search->has_changed && !search->changed)) {
     return tsr_fail_memory(rows * sizeof *search->normalisers);
   }
   if (options->attention || options->coverage_penalty > 0.0f) {
@@ -137,7 +153,7 @@ static tsr_status make_room(tsr_search *search)
 tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, const tsr_generate_options *options,
                            const tsr_search_client *client, const tsr_sentence *sentences, int32_t count, int32_t most)
 {
-  int32_t max_positions = transformer->model->config.max_positions;
+  int32_t max_positions = tsr_config_source_positions(&transformer->model->config);
   int32_t longest = sentences[0].n_source, room = tsr_source_bucket(longest, max_positions);
   int32_t joins = client->join != NULL && !options->shortlist;
   *search = (tsr_search){.kind = tsr_search_is_beam(options) ? &tsr_search_beams : &tsr_search_independent,
@@ -156,9 +172,9 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
   search->source = tsr_search_is_frugal(transformer) ? tsr_source_step(longest, max_positions) : room;
   search->capacity = tsr_search_capacity(search, room + room / 2);
   TSR_TRY(tsr_filter_init(&search->filter, options, search->columns));
-  choose_candidates(search);
   tsr_status status = take_sentences(search, sentences);
   if (status == TSR_OK) {
+    choose_candidates(search);
     status = make_room(search);
   }
   if (status != TSR_OK) {
@@ -185,6 +201,7 @@ void tsr_search_finish(tsr_search *search)
   free(search->values);
   free(search->indices);
   free(search->normalisers);
+  free(search->changed);
   *search = (tsr_search){0};
 }
 
@@ -194,6 +211,7 @@ static tsr_status begin(tsr_search *search)
 {
   TSR_TRY(tsr_search_choose_tokens(search));
   TSR_TRY(tsr_search_encode(search));
+  TSR_TRY(tsr_search_listen(search));
   TSR_TRY(tsr_search_prefill(search));
   TSR_TRY(search->kind->create(search));
   for (int32_t i = 0; i < search->count; i++) {

@@ -35,6 +35,7 @@ typedef struct tsr_prompt {
   int32_t n;
   int32_t n_given;      /* of them, those that do not count in scores: the first ones */
   const int32_t *start; /* the start token; NULL: the options' */
+  int32_t *language;    /* which of the ids the search puts there, for the language that it detects; NULL: none */
   float sum;            /* of the log-probabilities of the others */
 } tsr_prompt;
 
@@ -51,7 +52,8 @@ const int32_t *tsr_search_first(const tsr_generate_options *options, int32_t *n)
 /* A sentence that is searched, in a row of the batch, or in N. */
 typedef struct tsr_sentence {
   const int32_t *source; /* [n_source], borrowed, as its prompt is; of one token or more */
-  int32_t n_source;
+  const float *features; /* [M, 2 S], borrowed, of a model of speech, in the place of source; else NULL */
+  int32_t n_source;      /* of a model of speech S */
   tsr_prompt prompt;
   int64_t number; /* for the draws, with the seed */
   uint64_t seed;
@@ -132,6 +134,7 @@ struct tsr_search {
   int32_t capacity;    /* C */
   int32_t *lengths;    /* [most] of the sources; 0 beyond count */
   int32_t first_only;  /* 1: a beam ends after the first token behind its prompt */
+  int32_t begin;       /* tsr_search_begin of all sentences, where it matters for masks of all rows */
   void *own;           /* what its kind keeps */
   int64_t steps;       /* that were taken, and so the number of the one that is computed now */
   tsr_compiled *step;  /* NULL before the first step */
@@ -152,6 +155,8 @@ struct tsr_search {
   float *values;         /* [R][k] */
   int32_t *indices;      /* [R][k] */
   float *normalisers;    /* [R] what has to be taken from a logit for its log-probability; if options->scores */
+  int32_t has_changed;   /* 1: details tell the log-probabilities of tokens */
+  float *changed;        /* [R] if so: the normalisers of logits that the settings have changed */
   pthread_mutex_t *lock; /* held while a token is handed out */
   int32_t *chosen;       /* [n_chosen] the tokens whose logits are computed, ascending; NULL: all */
   int32_t n_chosen;
@@ -191,16 +196,32 @@ tsr_status tsr_search_run(tsr_search *search) TSR_MUST_CHECK;
 /* Before the encoder runs: chooses the tokens whose logits are computed, if the options have a shortlist. */
 tsr_status tsr_search_choose_tokens(tsr_search *search) TSR_MUST_CHECK;
 
+/* What logits [V] behind the start token say of languages [n], n above 0: the number of the likeliest, and the
+ * probability of each among them (or NULL); and the probability of a token among all. */
+int32_t tsr_language_best(const float *logits, const int32_t *languages, int32_t n, float *probabilities);
+float tsr_token_probability(const float *logits, int32_t vocabulary, int32_t token);
+
+/* n windows of features for a model of speech: each is there and holds finite numbers. Errors: TSR_ERR_ARGUMENT, with
+ * the window as the sentence. */
+tsr_status tsr_windows_check(const tsr_transformer_config *config, int32_t n,
+                             const float *const *features) TSR_MUST_CHECK;
+
 /* Runs the encoder, if there is one. */
 tsr_status tsr_search_encode(tsr_search *search) TSR_MUST_CHECK;
+
+/* Before that: the first step of a model of speech behind its start token, where a language is to be detected, or the
+ * details tell whether anybody speaks. */
+tsr_status tsr_search_listen(tsr_search *search) TSR_MUST_CHECK;
 
 /* Before the first step: where all prompts are long enough, fills the cache with what they have in common in number, in
  * one run, so that the steps of hypotheses of up to `prefilled` tokens are left out. The rows of a beam are filled in
  * the first row of their sentence alone. */
 tsr_status tsr_search_prefill(tsr_search *search) TSR_MUST_CHECK;
 
-/* The source of the sentence in row b as the encoder reads it, [n]. */
-void tsr_search_fill_source(const tsr_search *search, int32_t b, int32_t n, int32_t *ids);
+/* Writes what a compiled encoder reads of the sentences in these rows [n] (NULL: in the first n), and their lengths.
+ * What its batch has beyond them is empty. Errors also: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_search_write_source(const tsr_search *search, const tsr_compiled *encode, const int32_t *rows,
+                                   int32_t n) TSR_MUST_CHECK;
 
 /* ---- join.c ---- */
 
@@ -230,6 +251,10 @@ tsr_status tsr_search_shrink(tsr_search *search) TSR_MUST_CHECK;
 
 /* The position that a sentence has reached, where its last tokens stand; of one that has ended: 0. */
 int32_t tsr_search_position(const tsr_search *search, int32_t sentence);
+
+/* Tokens of its prompt behind which its first token stands, for the settings: none, as the prefix of a translation is
+ * its beginning; of a model of speech all that are given. */
+int32_t tsr_search_begin(const tsr_search *search, const tsr_sentence *sentence);
 
 /* The furthest of all. */
 int32_t tsr_search_last_position(const tsr_search *search);
@@ -263,6 +288,9 @@ tsr_status tsr_search_not_finite(tsr_search *search, int32_t row) TSR_MUST_CHECK
 
 /* The log-probability that the model itself gives candidate i of an independent row; with options->scores. */
 float tsr_search_log_probability(tsr_search *search, int32_t row, int32_t i);
+
+/* The same after the settings have changed the logits; with options->details. */
+float tsr_search_changed_log_probability(const tsr_search *search, int32_t row, int32_t i);
 
 /* ---- ahead.c ---- */
 

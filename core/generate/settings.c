@@ -18,8 +18,10 @@
 
 tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config)
 {
-  /* The source of a decoder alone is part of its output. */
-  int32_t length = config->encoder_layers > 0 ? TSR_DEFAULT_LENGTH + 1 : TSR_DEFAULT_ROOM;
+  /* The source of a decoder alone is part of its output. What is said in a window is as long as it is. */
+  int32_t length = config->mels > 0             ? config->max_positions
+                   : config->encoder_layers > 0 ? TSR_DEFAULT_LENGTH + 1
+                                                : TSR_DEFAULT_ROOM;
   return (tsr_generate_options){TSR_SIZED(tsr_generate_options),
                                 .beam = 1,
                                 .n_best = 1,
@@ -28,7 +30,11 @@ tsr_generate_options tsr_generate_plain(const tsr_transformer_config *config)
                                 .decoder_start_id = -1,
                                 .forced_bos_id = -1,
                                 .forced_eos_id = -1,
-                                .top_k = 50};
+                                .top_k = 50,
+                                .timestamp_begin = -1,
+                                .no_timestamps_id = -1,
+                                .max_initial_timestamp = -1,
+                                .timestamp_by_sum = 1};
 }
 
 tsr_generate_options tsr_generate_resolve(const tsr_transformer_config *config, const tsr_generate_options *options)
@@ -194,6 +200,7 @@ static tsr_status check_lists(const tsr_generate_options *o, int32_t last)
   TSR_TRY(check_tokens("token suppressed at the beginning", "tokens suppressed at the beginning", o->begin_suppressed,
                        o->n_begin_suppressed, last));
   TSR_TRY(check_tokens("end token", "end tokens", o->eos, o->n_eos, last));
+  TSR_TRY(check_tokens("language", "languages", o->languages, o->n_languages, last));
   return check_words(o, last);
 }
 
@@ -211,6 +218,33 @@ static tsr_status check_beam(const tsr_generate_options *options)
     most = tsr_beam_wanted(options); /* patience below 1 */
   }
   return check_range("n_best", options->n_best, 1, most);
+}
+
+static tsr_status check_timestamps(const tsr_generate_options *o, int32_t last)
+{
+  TSR_TRY(check_range("timestamps", o->timestamps, 0, 1));
+  if (!o->timestamps) {
+    return TSR_OK;
+  }
+  TSR_TRY(check_range("timestamp_begin", o->timestamp_begin, 0, last));
+  TSR_TRY(check_range("no_timestamps_id", o->no_timestamps_id, -1, last));
+  TSR_TRY(check_range("max_initial_timestamp", o->max_initial_timestamp, -1, INT32_MAX));
+  TSR_TRY(check_range("timestamp_by_sum", o->timestamp_by_sum, 0, 1));
+  return o->shortlist ? tsr_fail(TSR_ERR_ARGUMENT, "the rules of timestamps need all tokens, not those of a shortlist")
+                      : TSR_OK;
+}
+
+/* Sound has no tokens. */
+static tsr_status check_speech(const tsr_transformer_config *config, const tsr_generate_options *o)
+{
+  const int is_penalised = o->encoder_repetition_penalty != 0.0f && o->encoder_repetition_penalty != 1.0f;
+  if (config->mels > 0 && (o->encoder_no_repeat_ngram > 0 || is_penalised || o->shortlist)) {
+    return tsr_fail(
+        TSR_ERR_UNSUPPORTED,
+        "encoder_no_repeat_ngram, encoder_repetition_penalty and shortlist need the tokens of a source; the "
+        "model reads sound");
+  }
+  return TSR_OK;
 }
 
 tsr_status tsr_generate_check_options(const tsr_transformer_config *config, const tsr_generate_options *options)
@@ -264,6 +298,12 @@ tsr_status tsr_generate_check_options(const tsr_transformer_config *config, cons
     return tsr_fail(TSR_ERR_ARGUMENT, "the shortlist is for vocabularies of %d and %d tokens; the model has %d and %d",
                     (int)options->shortlist->source_vocabulary, (int)options->shortlist->target_vocabulary,
                     (int)config->source_vocabulary, (int)config->target_vocabulary);
+  }
+  TSR_TRY(check_timestamps(options, last));
+  TSR_TRY(check_range("no_speech_id", options->no_speech_id, -1, last));
+  TSR_TRY(check_speech(config, options));
+  if (options->alternatives > 0 && options->details) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "there are no details of alternatives");
   }
   if (options->alternatives > 0 && options->token) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tokens of alternatives cannot be handed out as they come");

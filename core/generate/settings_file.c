@@ -20,21 +20,13 @@ typedef struct refusal {
 } refusal;
 
 static const refusal refused[] = {
-    {"num_beam_groups", 1},
-    {"diversity_penalty", 0},
-    {"penalty_alpha", 0},
-    {"guidance_scale", 1},
-    {"remove_invalid_values", 0},
-    {"dola_layers", NAN},
-    {"sequence_bias", NAN},
-    {"exponential_decay_length_penalty", NAN},
-    {"forced_decoder_ids", NAN},
-    {"force_words_ids", NAN},
-    {"constraints", NAN},
-    {"stop_strings", NAN},
-    {"max_time", NAN},
-    {"watermarking_config", NAN},
-    {"token_healing", 0},
+    {"num_beam_groups", 1},       {"diversity_penalty", 0},
+    {"penalty_alpha", 0},         {"guidance_scale", 1},
+    {"remove_invalid_values", 0}, {"dola_layers", NAN},
+    {"sequence_bias", NAN},       {"exponential_decay_length_penalty", NAN},
+    {"force_words_ids", NAN},     {"constraints", NAN},
+    {"stop_strings", NAN},        {"max_time", NAN},
+    {"watermarking_config", NAN}, {"token_healing", 0},
 };
 
 /* The same of sampling alone. */
@@ -209,7 +201,7 @@ static tsr_status add_words(const tsr_config *file, const json_t *words, const t
 }
 
 /* Lists of the forms [[5], [7, 8]] and [5, 7], both kept in one: bad words take the place of all that was there,
- * suppressed tokens come on top. */
+ * suppressed tokens come on top, or of a model of speech, which has no bad words, likewise. */
 static tsr_status read_suppressed(const tsr_config *file, const tsr_model *model, tsr_generate_options *options)
 {
   const tsr_transformer_config *config = &model->config;
@@ -222,6 +214,8 @@ static tsr_status read_suppressed(const tsr_config *file, const tsr_model *model
   if (json_is_array(words)) {
     options->n_suppressed = 0;
     options->n_words = 0;
+  } else if (config->mels > 0 && json_is_array(tokens)) {
+    options->n_suppressed = 0;
   }
   token_list suppressed;
   token_list longer = {0};
@@ -263,8 +257,11 @@ static tsr_status read_early_stopping(const tsr_config *file, int32_t *early)
   return tsr_fail(TSR_ERR_FORMAT, "%s: key 'early_stopping' should be true, false or \"never\"", file->path);
 }
 
+/* Of a model of speech the tokens of language and task, which the caller gives as a prefix. */
+static const refusal refused_text[] = {{"forced_decoder_ids", NAN}};
+
 /* The null of a call switches off what the model's folder asks for; that of a file says nothing. */
-static void clear_nulls(const tsr_config *file, tsr_generate_options *options)
+static void clear_nulls(const tsr_config *file, const tsr_transformer_config *config, tsr_generate_options *options)
 {
   if (json_is_null(json_object_get(file->root, "forced_bos_token_id"))) {
     options->forced_bos_id = -1;
@@ -278,6 +275,31 @@ static void clear_nulls(const tsr_config *file, tsr_generate_options *options)
   if (json_is_null(json_object_get(file->root, "begin_suppress_tokens"))) {
     options->n_begin_suppressed = 0;
   }
+  /* Others have bad words in the same list. */
+  if (config->mels > 0 && json_is_null(json_object_get(file->root, "suppress_tokens"))) {
+    options->n_suppressed = 0;
+  }
+  if (json_is_null(json_object_get(file->root, "max_initial_timestamp_index"))) {
+    options->max_initial_timestamp = -1;
+  }
+}
+
+/* Timestamps follow <|notimestamps|> in the vocabulary. */
+static tsr_status read_timestamps(tsr_config *file, const tsr_transformer_config *config, tsr_generate_options *options)
+{
+  const int32_t vocabulary = config->target_vocabulary;
+  if (config->mels == 0) {
+    return TSR_OK;
+  }
+  tsr_config_bool(file, "return_timestamps", &options->timestamps);
+  tsr_config_bool(file, "_detect_timestamp_from_logprob", &options->timestamp_by_sum);
+  tsr_config_int(file, "max_initial_timestamp_index", 0, vocabulary - 1, &options->max_initial_timestamp);
+  TSR_TRY(tsr_config_status(file));
+  TSR_TRY(tsr_config_id(file, "no_timestamps_token_id", vocabulary, &options->no_timestamps_id));
+  if (tsr_config_has(file, "no_timestamps_token_id")) {
+    options->timestamp_begin = options->no_timestamps_id + 1;
+  }
+  return TSR_OK;
 }
 
 static void read_lengths(tsr_config *file, const tsr_transformer_config *config, int call,
@@ -340,8 +362,11 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_model *model, int call
 {
   const tsr_transformer_config *config = &model->config;
   TSR_TRY(refuse(file, refused, sizeof refused / sizeof refused[0]));
+  if (config->mels == 0) {
+    TSR_TRY(refuse(file, refused_text, sizeof refused_text / sizeof refused_text[0]));
+  }
   if (call) {
-    clear_nulls(file, options);
+    clear_nulls(file, config, options);
   }
   if (config->encoder_layers == 0 &&
       (tsr_config_has(file, "max_new_tokens") || tsr_config_has(file, "min_new_tokens"))) {
@@ -370,5 +395,6 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_model *model, int call
   TSR_TRY(read_ends(file, model, options));
   TSR_TRY(read_suppressed(file, model, options));
   TSR_TRY(read_tokens(file, "begin_suppress_tokens", model, &options->begin_suppressed, &options->n_begin_suppressed));
+  TSR_TRY(read_timestamps(file, config, options));
   return read_sampling(file, call, options);
 }

@@ -26,6 +26,11 @@ int32_t tsr_search_last_position(const tsr_search *search)
 
 /* ---- what changes the scores ------------------------------------------------------------------------------------- */
 
+int32_t tsr_search_begin(const tsr_search *search, const tsr_sentence *sentence)
+{
+  return search->transformer->model->config.mels > 0 ? sentence->prompt.n_given : 0;
+}
+
 /* Marks the tokens of a row. Returns 0 for one that does not matter. */
 static int mark_row(tsr_search *search, int32_t row)
 {
@@ -36,6 +41,8 @@ static int mark_row(tsr_search *search, int32_t row)
   const tsr_sentence *sentence = &search->sentences[row / search->beam];
   tsr_filter_mark(&search->filter, &(tsr_filter_row){.ids = tokens,
                                                      .length = sentence->length,
+                                                     .n_given = sentence->prompt.n_given,
+                                                     .begin = tsr_search_begin(search, sentence),
                                                      .source = sentence->source,
                                                      .source_length = sentence->n_source});
   return 1;
@@ -45,7 +52,7 @@ static int mark_row(tsr_search *search, int32_t row)
 static int32_t update_masks(tsr_search *search, int32_t length)
 {
   const size_t vocabulary = (size_t)search->filter.vocabulary;
-  int32_t phase = search->n_masks > 1 ? 0 : tsr_filter_phase(search->options, length);
+  int32_t phase = search->n_masks > 1 ? 0 : tsr_filter_phase(search->options, search->begin, length);
   if (phase == search->mask_phase) {
     return 0;
   }
@@ -165,7 +172,7 @@ static tsr_status write_phases(const tsr_search *search)
     return tsr_fail_memory(size);
   }
   for (int32_t position = 0; position < search->capacity; position++) {
-    phases[position] = tsr_filter_phase(search->options, position + 1);
+    phases[position] = tsr_filter_phase(search->options, search->begin, position + 1);
   }
   tsr_status status = tsr_executable_write(step->executable, step->refs.phases, phases, (int64_t)size);
   free(phases);
@@ -345,6 +352,9 @@ static tsr_status search_rows(tsr_search *search)
       search->normalisers[r] = (float)log_of_sum(row, columns);
     }
     tsr_filter_apply(&search->filter, row, search->chosen, columns);
+    if (search->has_changed) {
+      search->changed[r] = (float)log_of_sum(row, columns);
+    }
     if (tsr_search_is_beam(options) && options->renormalize) {
       float sum = (float)log_of_sum(row, columns);
       for (int32_t i = 0; i < columns; i++) {
@@ -389,6 +399,11 @@ float tsr_search_log_probability(tsr_search *search, int32_t row, int32_t i)
     logit = tsr_filter_undo(&search->filter, logit, search->indices[at]);
   }
   return logit - search->normalisers[row];
+}
+
+float tsr_search_changed_log_probability(const tsr_search *search, int32_t row, int32_t i)
+{
+  return search->values[(size_t)row * (size_t)search->k + (size_t)i] - search->changed[row];
 }
 
 tsr_status tsr_search_run_step(tsr_search *search)

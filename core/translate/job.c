@@ -24,10 +24,15 @@ static tsr_status choose_options(const tsr_translator *t, const tsr_translation_
   options->struct_size = (uint32_t)sizeof *options;
   options->prefix = NULL;
   options->prefix_lengths = NULL;
+  options->languages = NULL; /* of sound */
+  options->n_languages = 0;
   options->token = request->piece ? tsr_pieces_receive : NULL;
   options->token_user = NULL;
   options->first_sentence = 0;
   options->partial = 0;
+  if (options->details) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translation_request: a translation has no details");
+  }
   if (request->piece && options->alternatives > 0) {
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_translation_request: alternatives cannot come in pieces");
   }

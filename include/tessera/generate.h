@@ -6,7 +6,7 @@
  * CTranslate2, so that recorded results can be reproduced. The settings change a step's scores in the order of Hugging
  * Face transformers: encoder_repetition_penalty, repetition_penalty, no_repeat_ngram, encoder_no_repeat_ngram, words,
  * min_length, forced tokens, suppressed tokens; then, when sampling, temperature, top_k, top_p. Greedy search and
- * sampling change logits, beam search log-probabilities.
+ * sampling change logits, beam search log-probabilities. The rules of timestamps come after the suppressed tokens.
  */
 #ifndef TESSERA_GENERATE_H
 #define TESSERA_GENERATE_H
@@ -49,6 +49,25 @@ typedef struct tsr_token {
  * search of the others goes on. */
 typedef int32_t (*tsr_token_fn)(void *user, const tsr_token *token);
 
+/* What is known of outputs beside a tsr_hypothesis. Who makes it hands it to a call (tsr_generate_options.details), and
+ * reads it when the call has returned; the next call replaces what it holds. */
+typedef struct tsr_details tsr_details;
+TSR_API tsr_status tsr_details_create(tsr_details **details) TSR_MUST_CHECK; /* Errors: TSR_ERR_OUT_OF_MEMORY. */
+TSR_API void tsr_details_destroy(tsr_details *details);                      /* takes NULL */
+
+/* Greedy search and sampling: log-probabilities [n_ids] of the tokens of a hypothesis, given those before them, after
+ * the settings have changed the logits (not temperature, top_k and top_p); 0 of a prefix and of forced tokens. Until
+ * the next call. NULL: beam search, or there is no such hypothesis. */
+TSR_API const float *tsr_details_log_probabilities(const tsr_details *details, int32_t sentence, int32_t hypothesis);
+
+/* Models of speech, with options.languages: the probabilities of the languages [n_languages], whose sum is 1, of a
+ * window whose prefix has TSR_DETECTED; else NULL. Until the next call. */
+TSR_API const float *tsr_details_languages(const tsr_details *details, int32_t sentence);
+
+/* Likewise, with options.no_speech_id: the probability of that token among all, behind the configuration's start token
+ * alone. NaN: it was not asked for. */
+TSR_API float tsr_details_no_speech(const tsr_details *details, int32_t sentence);
+
 /* Start from tsr_generate_defaults. Lengths count the start token. Lists of token ids are the caller's and are only
  * read, during the call; each has at most TSR_MAX_LIST elements, and may be anything if its number is 0. */
 enum { TSR_MAX_LIST = 1 << 24, TSR_MAX_STEPS_PER_SUBMIT = 1024 };
@@ -73,9 +92,11 @@ typedef struct tsr_generate_options {
   int32_t n_suppressed;
   int32_t n_begin_suppressed;
   int32_t n_words;
-  const int32_t *eos;              /* [n_eos]; a search that needs one of them takes the first */
-  const int32_t *suppressed;       /* [n_suppressed] tokens never produced */
-  const int32_t *begin_suppressed; /* [n_begin_suppressed] tokens that never come first (or after a forced one) */
+  const int32_t *eos;        /* [n_eos]; a search that needs one of them takes the first */
+  const int32_t *suppressed; /* [n_suppressed] tokens never produced */
+  /* [n_begin_suppressed] tokens that never come first (or after a forced one); of a model of speech, behind the
+   * prefix. */
+  const int32_t *begin_suppressed;
   const int32_t *words;    /* [n_words] words of two or more tokens never produced: number of tokens, then the tokens */
   int32_t no_repeat_ngram; /* n: no n tokens occur twice in a row of tokens, the start token included; 0: off */
   int32_t encoder_no_repeat_ngram;  /* n: no n tokens of the source's ids come out; 0: off */
@@ -130,8 +151,26 @@ typedef struct tsr_generate_options {
   int32_t steps_per_submit;
   uint32_t attention_heads; /* bit h: head h of attention_layer, from 0, is one of the averaged heads; 0: all */
   int32_t reserved;
+  /* Models of speech: 1: the output has timestamps, by the rules of Whisper's decoder (Radford et al. 2022, "Robust
+   * Speech Recognition via Large-Scale Weak Supervision", section 4.5), which begin behind the prefix. They come in
+   * pairs around each segment of text, never decrease, and the first token is one. The host chooses. Not with a
+   * shortlist. */
+  int32_t timestamps;
+  int32_t timestamp_begin;       /* id of the first timestamp, <|0.00|>; all above it are timestamps, too */
+  int32_t no_timestamps_id;      /* of <|notimestamps|>, which never comes then; -1: there is none */
+  int32_t max_initial_timestamp; /* the first is at most timestamp_begin + this; -1: it may be any */
+  int32_t timestamp_by_sum;      /* 1: a timestamp comes where all together are likelier than each other token */
+  int32_t no_speech_id;          /* of <|nospeech|>, of which details tell the probability; 0 or -1: they do not */
+  int32_t n_languages;
+  int32_t reserved2;
+  const int32_t *languages; /* [n_languages] of which the likeliest takes the place of TSR_DETECTED in a prefix */
+  tsr_details *details;     /* receives more about the outputs; NULL: nothing does. Not with alternatives */
 } tsr_generate_options;
-TSR_SIZED_PIN(tsr_generate_options, reserved, 236);
+TSR_SIZED_PIN(tsr_generate_options, details, 280);
+
+/* In a prefix, for a model of speech: the token of the language that the window's sound is in, which the decoder tells
+ * first, behind the configuration's start token alone. At most once in a prefix. */
+enum { TSR_DETECTED = -1 };
 
 /* Fills *options, whose struct_size is set, with what the model's folder asks for: generation_config.json, else
  * config.json, else the library's defaults (greedy, 20 new tokens), which a model without a folder also gets. The lists
@@ -190,6 +229,32 @@ TSR_API tsr_status tsr_generate(tsr_transformer *transformer, int32_t n_sentence
                                 const int32_t *lengths, int32_t n_batch, const tsr_generate_options *options,
                                 tsr_progress_fn progress, void *user, tsr_generation *generation) TSR_MUST_CHECK;
 TSR_API void tsr_generation_finish(tsr_generation *generation);
+
+/* The same for a model of speech (config.mels > 0): each sentence is what is said in a window of sound.
+ *   features [n_windows] pointers to [M, 2 * source_positions] finite numbers
+ *   n_batch  0: 4 windows, as each takes as much memory as a long text
+ *   options  decoder_start_id and a prefix say what is asked for: <|startoftranscript|>, the language, the task,
+ *            <|notimestamps|>, and before these a prompt, if there is one. Not with settings that look at the source's
+ *            tokens
+ * Errors also: TSR_ERR_UNSUPPORTED (the model reads text). */
+TSR_API tsr_status tsr_generate_features(tsr_transformer *transformer, int32_t n_windows, const float *const *features,
+                                         int32_t n_batch, const tsr_generate_options *options, tsr_progress_fn progress,
+                                         void *user, tsr_generation *generation) TSR_MUST_CHECK;
+
+/* In which language each window of sound speaks, and whether anybody does: what the model gives for the first token
+ * behind the configuration's start token.
+ *   features      [n_windows], as above; n_batch: likewise
+ *   languages     [n_languages] the ids of their tokens
+ *   no_speech_id  of <|nospeech|>; -1: there is none
+ *   best          [n_windows] receives the number of the likeliest language, from 0; or NULL
+ *   probabilities [n_windows][n_languages] receives those of the languages, with a sum of 1; or NULL
+ *   no_speech     [n_windows] receives the probability of no_speech_id among all tokens; or NULL
+ * One thread at a time per transformer. Blocks. Errors: TSR_ERR_ARGUMENT (an id out of range, a feature that is not
+ * finite), TSR_ERR_UNSUPPORTED (the model does not read sound), TSR_ERR_NOT_FINITE, the runtime's. */
+TSR_API tsr_status tsr_detect_language(tsr_transformer *transformer, int32_t n_windows, const float *const *features,
+                                       int32_t n_batch, int32_t n_languages, const int32_t *languages,
+                                       int32_t no_speech_id, int32_t *best, float *probabilities,
+                                       float *no_speech) TSR_MUST_CHECK;
 
 /* What generating has cost since the transformer was created. */
 typedef struct tsr_generate_statistics {

@@ -17,6 +17,11 @@
 #define T5_SIZES                                                                                                       \
   "\"d_model\":48,\"num_heads\":3,\"d_kv\":10,\"num_layers\":2,\"num_decoder_layers\":1,\"d_ff\":56,"                  \
   "\"vocab_size\":131,\"relative_attention_num_buckets\":9,\"relative_attention_max_distance\":12"
+#define WHISPER_SIZES                                                                                                  \
+  "\"model_type\":\"whisper\",\"d_model\":48,\"encoder_attention_heads\":3,\"decoder_attention_heads\":3,"             \
+  "\"encoder_layers\":2,\"decoder_layers\":1,\"encoder_ffn_dim\":56,\"decoder_ffn_dim\":40,\"vocab_size\":131,"        \
+  "\"max_source_positions\":17,\"max_target_positions\":24,\"pad_token_id\":0,\"bos_token_id\":2,\"eos_token_id\":2,"  \
+  "\"decoder_start_token_id\":1"
 #define NN_SIZES                                                                                                       \
   "\"model_type\":\"nn_transformer\",\"d_model\":48,\"nhead\":3,\"dim_feedforward\":56,\"vocab_size\":131,"            \
   "\"max_position_embeddings\":24,\"pad_token_id\":0,\"bos_token_id\":1,\"eos_token_id\":2"
@@ -48,7 +53,15 @@ const char *const family_configs[N_FAMILY_CONFIGS] = {
     "\"norm_first\":true," NN_SIZES "}",
     "{\"num_encoder_layers\":0,\"num_decoder_layers\":2,\"position_encoding\":\"relative\",\"max_distance\":1," NN_SIZES
     "}",
+    "{\"num_mel_bins\":5," WHISPER_SIZES "}",
+    "{\"num_mel_bins\":9,\"tie_word_embeddings\":false,\"activation_function\":\"gelu_new\"," WHISPER_SIZES "}",
 };
+
+/* Elements that a product sums up. */
+static double depth_of(const tsr_parameter *parameter)
+{
+  return (double)(tsr_shape_elements(&parameter->shape) / parameter->shape.extent[0]);
+}
 
 /* Rows of matrices keep a vector's size; gains are about 1. */
 static tsr_status random_parameter(void *context, int32_t index, int64_t first, int64_t count, float *elements)
@@ -58,7 +71,7 @@ static tsr_status random_parameter(void *context, int32_t index, int64_t first, 
   const char *end = strrchr(parameter->name, '.');
   int is_gain = parameter->shape.rank == 1 && strcmp(end, ".weight") == 0;
   int is_product = parameter->matrix && !strstr(parameter->name, "embedding");
-  double size = is_product ? 1.7 / sqrt((double)parameter->shape.extent[1]) : is_gain ? 0.2 : 0.5;
+  double size = is_product ? 1.7 / sqrt(depth_of(parameter)) : is_gain ? 0.2 : 0.5;
   for (int64_t i = 0; i < count; i++) {
     uint32_t out[4];
     tsr_philox4x32((const uint32_t[4]){(uint32_t)(first + i), (uint32_t)index}, (const uint32_t[2]){11}, out);

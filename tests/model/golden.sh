@@ -1,20 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# golden.sh CASE DEVICE: holds a device against a recorded case. Exit code 77 (skipped) without the device. DEVICE may
-# be several, A,B: the model is split over them.
+# golden.sh CASE DEVICE: holds a device against a recorded case; CASE speech: against all models of speech. Exit code 77
+# (skipped) without the device. DEVICE may be several, A,B: the model is split over them.
 # DEVICE swiftshader is vulkan:0 through the driver that TESSERA_SWIFTSHADER_ICD names.
 # TESSERA_GOLDENS names another folder of recordings of the same form; a case that it lacks is skipped.
 set -eu
 case_name=$1
 device=$2
-folder=${TESSERA_GOLDENS:-$SOURCE_ROOT/tests/data/goldens}/models/$case_name
-if [ -n "${TESSERA_GOLDENS:-}" ] && [ ! -d "$folder" ]; then
-  echo "skipped: there is no $folder"
-  exit 77
+root=${TESSERA_GOLDENS:-$SOURCE_ROOT/tests/data/goldens}
+if [ "$case_name" = speech ]; then
+  set -- "$root"/speech/models/*
+else
+  set -- "$root/models/$case_name"
 fi
-# A model that is stored in another way gives the same results.
-recorded=${folder%_sharded}
+for folder; do
+  if [ -n "${TESSERA_GOLDENS:-}" ] && [ ! -d "$folder" ]; then
+    echo "skipped: there is no $folder"
+    exit 77
+  fi
+done
 if [ "$device" = swiftshader ]; then
   if [ -z "${TESSERA_SWIFTSHADER_ICD:-}" ]; then
     echo "skipped: TESSERA_SWIFTSHADER_ICD names no driver"
@@ -36,10 +41,15 @@ for one in $(echo "$device" | tr , ' '); do
   fi
   [ "$one" = "$device" ] || split=--split
 done
-"$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" $split
-# A tolerance that nothing meets is reported as a difference.
-if "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" $split --tolerance 0 --scores 0 --json \
-  >/dev/null; then
-  echo "a tolerance of 0 should have been missed"
-  exit 1
-fi
+for folder; do
+  # A model that is stored in another way gives the same results.
+  recorded=${folder%_sharded}
+  "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" $split
+  # A tolerance that nothing meets is reported as a difference. The reference takes long for sound.
+  [ "$case_name" != speech ] || [ "$device" != reference ] || continue
+  if "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" $split --tolerance 0 --scores 0 --json \
+    >/dev/null; then
+    echo "a tolerance of 0 should have been missed"
+    exit 1
+  fi
+done

@@ -124,7 +124,7 @@ tsr_status golden_fixture_read(const char *folder, golden_fixture *f)
   }
   if (status == TSR_OK && !tsr_golden_is_marian(f->golden)) {
     snprintf(path, room, "%s/golden.safetensors", folder);
-    status = read_tensors(path, f);
+    status = tsr_golden_is_speech(f->golden) ? tsr_checkpoint_open(path, &f->tensors) : read_tensors(path, f);
   }
   free(path);
   return status;

@@ -58,9 +58,10 @@ typedef struct tsr_golden_layers {
 typedef struct tsr_golden_batch {
   const tsr_checkpoint *tensors;
   int32_t n_batch, n_source, n_target;
-  const int32_t *source; /* [B, S], likewise its mask */
+  const int32_t *source; /* [B, S], likewise its mask; NULL with features */
   const int32_t *source_mask;
-  const int32_t *source_lengths; /* [B] */
+  const int32_t *source_lengths; /* [B]; NULL with features */
+  const float *features;         /* [B, mels, 2 S], of a model of speech; else NULL */
   const int32_t *target;         /* [B, L], likewise its mask */
   const int32_t *target_mask;
 } tsr_golden_batch;
@@ -71,6 +72,9 @@ tsr_status tsr_golden_compare_layers(tsr_transformer *transformer, const tsr_gol
 
 /* 1 for recordings of marian-scorer and marian-decoder, which hold no tensors. */
 int tsr_golden_is_marian(const json_t *golden);
+
+/* 1 for recordings of a model of speech. */
+int tsr_golden_is_speech(const json_t *golden);
 
 /* Replays them. *searches is allocated, after an error, too. */
 tsr_status tsr_golden_marian(tsr_transformer *transformer, const json_t *golden, double tolerance,

@@ -122,9 +122,12 @@ tsr_status tsr_golden_compare_layers(tsr_transformer *transformer, const tsr_gol
 {
   *layers = (tsr_golden_layers){0};
   tsr_inspection inspection = {0};
-  tsr_status status = tsr_transformer_inspect(
-      transformer, TSR_INSPECT_HIDDEN | TSR_INSPECT_SELF_ATTENTION | TSR_INSPECT_CROSS_ATTENTION, batch->n_batch,
-      batch->n_source, batch->source, batch->source_lengths, batch->n_target, batch->target, &inspection);
+  const int32_t what = TSR_INSPECT_HIDDEN | TSR_INSPECT_SELF_ATTENTION | TSR_INSPECT_CROSS_ATTENTION;
+  tsr_status status = batch->features
+                          ? tsr_transformer_inspect_features(transformer, what, batch->n_batch, batch->features,
+                                                             batch->n_target, batch->target, &inspection)
+                          : tsr_transformer_inspect(transformer, what, batch->n_batch, batch->n_source, batch->source,
+                                                    batch->source_lengths, batch->n_target, batch->target, &inspection);
   for (int kind = 0; kind < N_KINDS && status == TSR_OK; kind++) {
     status = compare_kind(batch, &inspection, kind, layers);
   }
