@@ -61,9 +61,10 @@ tsr_status tsr_beam_init(tsr_beam *beam, const tsr_generate_options *options, in
       .ids = malloc(ids * sizeof(int32_t)),
       .next_ids = malloc(ids * sizeof(int32_t)),
       .n_candidates = tsr_search_beam_candidates(options),
-      .traced = options->attention || options->coverage_penalty > 0.0f,
+      .traced = options->attention || options->coverage_penalty > 0.0f || options->alignment,
   };
-  tsr_trace_init(&beam->trace, options->beam, source_length);
+  tsr_trace_init(&beam->trace, options->beam,
+                 options->alignment ? options->n_alignment_heads * source_length : source_length);
   /* Of CTranslate2, all that end in the last step are kept, and all that are open then. */
   size_t finished = (size_t)beam->wanted + (options->search == TSR_SEARCH_CTRANSLATE2 ? 2 * n : 1);
   beam->finished = calloc(finished, sizeof(tsr_finished));
@@ -175,8 +176,12 @@ static tsr_status add_finished(tsr_beam *beam, int32_t hypothesis, double sum, i
     return tsr_fail_memory(size);
   }
   memcpy(ids, tsr_beam_ids(beam, hypothesis), size);
-  beam->finished[beam->n_finished++] =
-      (tsr_finished){.ids = ids, .n_ids = beam->length, .ended = ended, .score = score, .attention = attention};
+  beam->finished[beam->n_finished++] = (tsr_finished){.ids = ids,
+                                                      .n_ids = beam->length,
+                                                      .ended = ended,
+                                                      .score = score,
+                                                      .attention = attention,
+                                                      .n_read = beam->trace.steps};
   if (beam->n_finished <= beam->wanted || is_ctranslate2(beam)) {
     beam->worst = score < beam->worst ? score : beam->worst;
     return TSR_OK;

@@ -18,6 +18,7 @@ typedef struct tsr_finished {
   int32_t ended; /* 1: </s> follows; 0: max_length cut it */
   double score;
   float *attention; /* of its tokens and </s>, as tsr_trace_read gives it; NULL where it is not traced */
+  int32_t n_read;   /* rows of it */
 } tsr_finished;
 
 /* A way to go on with a hypothesis. */

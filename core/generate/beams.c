@@ -166,9 +166,9 @@ static tsr_status take_candidates(beams *s, int32_t b)
   size_t block = (size_t)search->beam * (size_t)search->k;
   int32_t forced = tsr_search_forced(search, sentence, sentence->length);
   if (beam->traced) {
-    size_t rows = (size_t)search->beam * (size_t)search->source_room;
-    TSR_TRY(tsr_trace_add(&beam->trace, search->attention + (size_t)b * rows, search->source_room,
-                          tsr_search_head_share(search)));
+    const int32_t width = tsr_search_attention_width(search);
+    size_t rows = (size_t)search->beam * (size_t)width;
+    TSR_TRY(tsr_trace_add(&beam->trace, search->attention + (size_t)b * rows, width, tsr_search_head_share(search)));
   }
   if (sentence->length <= sentence->prompt.n) {
     tsr_beam_extend(beam, forced);
@@ -204,6 +204,7 @@ static tsr_status end(beams *s, int32_t b)
     }
     s->found[j] = (tsr_hypothesis){.ids = ids, .n_ids = n, .score = (float)finished->score};
     if (beam->traced) {
+      TSR_TRY(tsr_search_hand_details(s->search, b, j, &finished->attention, finished->n_read));
       tsr_search_hand_over(s->search, b, finished->attention, &s->found[j]);
       finished->attention = NULL;
     }

@@ -14,6 +14,12 @@ tsr_status tsr_details_begin(tsr_details *details, int32_t n_sentences, int32_t 
  * at a time, each for other sentences. */
 void tsr_details_put(tsr_details *details, int32_t sentence, int32_t hypothesis, float *log_probabilities);
 
+/* Weights [rows][heads][positions] of a hypothesis's tokens, which are allocated; they are put into the order
+ * [heads][rows][positions] and are the details' from then on, also after an error. Likewise. Errors:
+ * TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_details_put_alignment(tsr_details *details, int32_t sentence, int32_t hypothesis, float *weights,
+                                     int32_t rows, int32_t heads, int32_t positions) TSR_MUST_CHECK;
+
 /* Room for the probabilities of n languages of a sentence, anew; and what is known of its silence. Likewise. Errors:
  * TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_details_make_languages(tsr_details *details, int32_t sentence, int32_t n,

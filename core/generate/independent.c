@@ -154,8 +154,9 @@ static tsr_status keep_attention(rows *s)
   const tsr_search *search = s->search;
   for (int32_t r = 0; search->attention && r < count_rows(s); r++) {
     if (s->open[r]) {
-      TSR_TRY(tsr_trace_add(&s->traces[r], search->attention + (size_t)r * (size_t)search->source_room,
-                            search->source_room, tsr_search_head_share(search)));
+      const int32_t width = tsr_search_attention_width(search);
+      TSR_TRY(tsr_trace_add(&s->traces[r], search->attention + (size_t)r * (size_t)width, width,
+                            tsr_search_head_share(search)));
     }
   }
   return TSR_OK;
@@ -218,6 +219,7 @@ static tsr_status end(rows *s, int32_t b)
     if (search->attention) {
       float *attention;
       TSR_TRY(tsr_trace_read(&s->traces[row], 0, 1, &attention));
+      TSR_TRY(tsr_search_hand_details(search, b, i, &attention, s->traces[row].steps));
       h->score += (float)tsr_trace_penalty(&s->traces[row], attention, search->options->coverage_penalty);
       tsr_search_hand_over(search, b, attention, h);
     }
@@ -293,7 +295,7 @@ static tsr_status start(void *own, int32_t b)
   for (int32_t r = b * search->beam; r < (b + 1) * search->beam; r++) {
     if (s->traces) {
       tsr_trace_finish(&s->traces[r]);
-      tsr_trace_init(&s->traces[r], 1, sentence->n_source);
+      tsr_trace_init(&s->traces[r], 1, tsr_search_traced(search, sentence));
     }
     s->open[r] = 1;
     s->next[r] = sentence->prompt.start ? *sentence->prompt.start : search->options->decoder_start_id;

@@ -7,6 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/generate/batches.h"
+#include "core/generate/details.h"
 
 tsr_status tsr_prompt_init(tsr_prompt *prompt, const tsr_transformer_config *config,
                            const tsr_generate_options *options, const int32_t *source, int32_t n_source,
@@ -119,9 +120,20 @@ static tsr_status take_sentences(tsr_search *search, const tsr_sentence *sentenc
   return TSR_OK;
 }
 
+int32_t tsr_search_attention_width(const tsr_search *search)
+{
+  return search->options->alignment ? search->options->n_alignment_heads * search->source_room : search->source_room;
+}
+
+int32_t tsr_search_traced(const tsr_search *search, const tsr_sentence *sentence)
+{
+  return search->options->alignment ? tsr_search_attention_width(search) : sentence->n_source;
+}
+
 tsr_status tsr_search_reserve_attention(tsr_search *search)
 {
-  size_t size = (size_t)search->most * (size_t)search->beam * (size_t)search->source_room * sizeof *search->attention;
+  size_t size = (size_t)search->most * (size_t)search->beam * (size_t)tsr_search_attention_width(search) *
+                sizeof *search->attention;
   free(search->attention);
   search->attention = malloc(size);
   return search->attention ? TSR_OK : tsr_fail_memory(size);
@@ -137,7 +149,7 @@ static tsr_status make_room(tsr_search *search)
   if (!search->normalisers || (search->has_changed && !search->changed)) {
     return tsr_fail_memory(rows * sizeof *search->normalisers);
   }
-  if (options->attention || options->coverage_penalty > 0.0f) {
+  if (options->attention || options->coverage_penalty > 0.0f || options->alignment) {
     TSR_TRY(tsr_search_reserve_attention(search));
   }
   if (search->n_masks > 0) {
@@ -171,6 +183,9 @@ tsr_status tsr_search_init(tsr_search *search, tsr_transformer *transformer, con
                          .mask_phase = -1};
   search->source = tsr_search_is_frugal(transformer) ? tsr_source_step(longest, max_positions) : room;
   search->capacity = tsr_search_capacity(search, room + room / 2);
+  if (options->alignment) {
+    TSR_TRY(tsr_transformer_align(transformer, options->alignment_heads, options->n_alignment_heads));
+  }
   TSR_TRY(tsr_filter_init(&search->filter, options, search->columns));
   tsr_status status = take_sentences(search, sentences);
   if (status == TSR_OK) {
@@ -287,7 +302,7 @@ double tsr_search_score(const tsr_generate_options *options, double sum, int32_t
 
 float tsr_search_head_share(const tsr_search *search)
 {
-  int32_t n = 0;
+  int32_t n = search->options->alignment; /* heads by themselves */
   for (uint32_t heads = search->options->attention_heads; heads != 0; heads &= heads - 1) {
     n++;
   }
@@ -302,6 +317,19 @@ void tsr_search_hand_over(const tsr_search *search, int32_t sentence, float *att
   }
   hypothesis->attention = attention;
   hypothesis->n_source = search->sentences[sentence].n_source;
+}
+
+tsr_status tsr_search_hand_details(const tsr_search *search, int32_t sentence, int32_t number, float **attention,
+                                   int32_t rows)
+{
+  const tsr_generate_options *options = search->options;
+  float *weights = *attention;
+  if (!options->alignment) {
+    return TSR_OK;
+  }
+  *attention = NULL;
+  return tsr_details_put_alignment(options->details, search->sentences[sentence].index, number, weights, rows,
+                                   options->n_alignment_heads, search->source_room);
 }
 
 int32_t tsr_search_tell(const tsr_search *search, int32_t sentence, int32_t hypothesis, int32_t step, int32_t id,

@@ -161,7 +161,8 @@ struct tsr_search {
   int32_t *chosen;       /* [n_chosen] the tokens whose logits are computed, ascending; NULL: all */
   int32_t n_chosen;
   int32_t columns;           /* of the logits: n_chosen, or the vocabulary */
-  float *attention;          /* [R][source_room] of the last step, summed over the heads; NULL: nobody asks */
+  float *attention;          /* [R][source_room] of the last step, summed over the heads, or [R][P][source_room] of the
+                                heads that are aligned; NULL: nobody asks */
   int32_t *positions;        /* [most * N] room to write them from */
   const atomic_int *stopped; /* set from outside: the next step fails, for nobody wants the result any more; or NULL */
 };
@@ -184,6 +185,10 @@ void tsr_search_finish(tsr_search *search);
 
 /* A sentence takes row b of the batch. */
 void tsr_search_open(tsr_search *search, int32_t b, const tsr_sentence *sentence);
+
+/* What the attention of a row takes, and how much of it is traced of a sentence. */
+int32_t tsr_search_attention_width(const tsr_search *search);
+int32_t tsr_search_traced(const tsr_search *search, const tsr_sentence *sentence);
 
 /* Room for the attention of a step, anew. Errors: TSR_ERR_OUT_OF_MEMORY. */
 tsr_status tsr_search_reserve_attention(tsr_search *search) TSR_MUST_CHECK;
@@ -328,6 +333,11 @@ float tsr_search_head_share(const tsr_search *search);
 /* Gives the attention of a sentence's hypothesis, [n_ids][tokens of the source], to it if it is wanted; else frees
  * it. */
 void tsr_search_hand_over(const tsr_search *search, int32_t sentence, float *attention, tsr_hypothesis *hypothesis);
+
+/* Before that: gives it to the details if these are about it, as that of hypothesis `number`, for so many tokens that
+ * were read; *attention becomes NULL then. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_search_hand_details(const tsr_search *search, int32_t sentence, int32_t number, float **attention,
+                                   int32_t rows) TSR_MUST_CHECK;
 
 /* Hands out token `step`, from 0, of a hypothesis of a sentence, if somebody asks. Returns what they answered; 0
  * without anybody. */

@@ -234,6 +234,24 @@ static tsr_status check_timestamps(const tsr_generate_options *o, int32_t last)
                       : TSR_OK;
 }
 
+static tsr_status check_alignment(const tsr_transformer_config *config, const tsr_generate_options *o)
+{
+  TSR_TRY(check_range("alignment", o->alignment, 0, 1));
+  if (!o->alignment) {
+    return TSR_OK;
+  }
+  if (config->mels == 0 || !o->details || o->attention || o->coverage_penalty > 0.0f) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "alignment takes a model of speech and details, and neither attention nor coverage_penalty");
+  }
+  TSR_TRY(check_range("the number of alignment_heads", o->n_alignment_heads, 1, TSR_MAX_ALIGNMENT_HEADS));
+  for (int32_t i = 0; i < o->n_alignment_heads && o->alignment_heads; i++) {
+    TSR_TRY(check_range("layer of alignment_heads", o->alignment_heads[2 * i], 0, config->decoder_layers - 1));
+    TSR_TRY(check_range("head of alignment_heads", o->alignment_heads[2 * i + 1], 0, config->decoder_heads - 1));
+  }
+  return o->alignment_heads ? TSR_OK : tsr_fail(TSR_ERR_ARGUMENT, "alignment_heads is NULL");
+}
+
 /* Sound has no tokens. */
 static tsr_status check_speech(const tsr_transformer_config *config, const tsr_generate_options *o)
 {
@@ -301,6 +319,7 @@ tsr_status tsr_generate_check_options(const tsr_transformer_config *config, cons
   }
   TSR_TRY(check_timestamps(options, last));
   TSR_TRY(check_range("no_speech_id", options->no_speech_id, -1, last));
+  TSR_TRY(check_alignment(config, options));
   TSR_TRY(check_speech(config, options));
   if (options->alternatives > 0 && options->details) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there are no details of alternatives");

@@ -10,6 +10,7 @@
 
 enum {
   TSR_MAX_BEAM = 256,
+  TSR_MAX_ALIGNMENT_HEADS = 1024,
   TSR_DEFAULT_LENGTH = 20, /* new tokens */
   TSR_DEFAULT_ROOM = 256   /* tokens in all, of a decoder alone */
 };

@@ -284,13 +284,46 @@ static void clear_nulls(const tsr_config *file, const tsr_transformer_config *co
   }
 }
 
-/* Timestamps follow <|notimestamps|> in the vocabulary. */
-static tsr_status read_timestamps(tsr_config *file, const tsr_transformer_config *config, tsr_generate_options *options)
+/* Pairs of layer and head: [[3, 1], [4, 2]]. What the model lacks is found where they are used. */
+static tsr_status read_alignment_heads(const tsr_config *file, const tsr_model *model, tsr_generate_options *options)
 {
+  static const char key[] = "alignment_heads";
+  const json_t *pairs = json_object_get(file->root, key);
+  token_list list = {0};
+  tsr_status status = TSR_OK;
+  if (!json_is_array(pairs)) {
+    return !pairs || json_is_null(pairs) ? TSR_OK
+                                         : tsr_fail(TSR_ERR_FORMAT, "%s: key '%s' should be a list", file->path, key);
+  }
+  for (size_t i = 0; i < json_array_size(pairs) && status == TSR_OK; i++) {
+    const json_t *pair = json_array_get(pairs, i), *layer = json_array_get(pair, 0), *head = json_array_get(pair, 1);
+    if (json_array_size(pair) != 2 || !is_token(layer, TSR_MAX_LAYERS) || !is_token(head, TSR_MAX_HEADS)) {
+      status = tsr_fail(TSR_ERR_FORMAT, "%s: key '%s': element %zu should be a layer and a head, both from 0 on",
+                        file->path, key, i);
+      break;
+    }
+    status = append(file, key, &list, (int32_t)json_integer_value(layer));
+    if (status == TSR_OK) {
+      status = append(file, key, &list, (int32_t)json_integer_value(head));
+    }
+  }
+  if (status == TSR_OK) {
+    status = tsr_model_keep_ids(model, list.ids, list.n, &options->alignment_heads);
+    options->n_alignment_heads = list.n / 2;
+  }
+  finish(&list);
+  return status;
+}
+
+/* Timestamps follow <|notimestamps|> in the vocabulary. */
+static tsr_status read_speech(tsr_config *file, const tsr_model *model, tsr_generate_options *options)
+{
+  const tsr_transformer_config *config = &model->config;
   const int32_t vocabulary = config->target_vocabulary;
   if (config->mels == 0) {
     return TSR_OK;
   }
+  TSR_TRY(read_alignment_heads(file, model, options));
   tsr_config_bool(file, "return_timestamps", &options->timestamps);
   tsr_config_bool(file, "_detect_timestamp_from_logprob", &options->timestamp_by_sum);
   tsr_config_int(file, "max_initial_timestamp_index", 0, vocabulary - 1, &options->max_initial_timestamp);
@@ -395,6 +428,6 @@ tsr_status tsr_generate_apply(tsr_config *file, const tsr_model *model, int call
   TSR_TRY(read_ends(file, model, options));
   TSR_TRY(read_suppressed(file, model, options));
   TSR_TRY(read_tokens(file, "begin_suppress_tokens", model, &options->begin_suppressed, &options->n_begin_suppressed));
-  TSR_TRY(read_timestamps(file, config, options));
+  TSR_TRY(read_speech(file, model, options));
   return read_sampling(file, call, options);
 }

@@ -91,7 +91,9 @@ static tsr_program_key step_key(const tsr_search *search)
 {
   tsr_program_key key = {.kind = search->fed_back ? TSR_PROGRAM_GREEDY : TSR_PROGRAM_BEAM,
                          .size = {.batch = search->batch, .source = search->source_room, .target = search->capacity}};
-  if (search->attention) {
+  if (search->options->alignment) {
+    key.alignment = search->options->n_alignment_heads;
+  } else if (search->attention) {
     int32_t layers = search->transformer->model->config.decoder_layers;
     key.attention = search->options->attention_layer > 0 ? search->options->attention_layer : layers;
     key.attention_heads = (int32_t)search->options->attention_heads;
@@ -233,9 +235,11 @@ tsr_status tsr_search_check_stopped(const tsr_search *search)
 
 tsr_status tsr_search_read_attention(const tsr_search *search, tsr_executable *executable)
 {
-  int64_t size = (int64_t)search->batch * search->beam * search->source_room * (int64_t)sizeof *search->attention;
-  return search->attention ? tsr_executable_read(executable, search->step->refs.attention, search->attention, size)
-                           : TSR_OK;
+  const tsr_program_refs *refs = &search->step->refs;
+  const tsr_ref from = search->options->alignment ? refs->alignment : refs->attention;
+  const int64_t rows = (int64_t)search->batch * search->beam;
+  const int64_t size = rows * tsr_search_attention_width(search) * (int64_t)sizeof *search->attention;
+  return search->attention ? tsr_executable_read(executable, from, search->attention, size) : TSR_OK;
 }
 
 static tsr_status run_step(tsr_search *search)

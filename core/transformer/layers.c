@@ -521,6 +521,28 @@ static tsr_ref sum_heads(const tsr_builder *b, tsr_ref weights, uint32_t chosen)
   return sum;
 }
 
+/* Heads of the layer among those whose weights are kept. */
+static int32_t is_aligned(const tsr_builder *b, const tsr_cross_attention *cross, int32_t layer)
+{
+  int32_t n = 0;
+  for (int32_t i = 0; cross->aligned != TSR_NONE && i < b->n_alignment; i++) {
+    n += b->alignment[2 * i] == layer;
+  }
+  return n > 0;
+}
+
+/* Keeps the weights [B, H, L, S] of these heads. */
+static void align(const tsr_builder *b, const tsr_cross_attention *cross, int32_t layer, tsr_ref weights)
+{
+  tsr_program *p = b->program;
+  for (int32_t i = 0; cross->aligned != TSR_NONE && i < b->n_alignment; i++) {
+    if (b->alignment[2 * i] == layer) {
+      tsr_ref head = tsr_slice(p, weights, 1, b->alignment[2 * i + 1], 1);
+      tsr_update(p, tsr_slice(p, cross->aligned, 2, i, 1), tsr_transpose(p, head, 1, 2));
+    }
+  }
+}
+
 static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const char *prefix,
                                tsr_ref x, const tsr_cross_attention *cross)
 {
@@ -544,7 +566,7 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
   drop_weights(b, &args);
   tsr_ref weights = TSR_NONE;
   ask_weights(b, TSR_INSPECT_CROSS_ATTENTION, &args, &weights);
-  if (cross->shown == layer + 1) {
+  if (cross->shown == layer + 1 || is_aligned(b, cross, layer)) {
     args.weights = &weights;
   }
   tsr_ref y = merge_heads(b, stack, tsr_attention(b->program, &args), cross->batch * cross->queries);
@@ -552,6 +574,7 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
   if (cross->shown == layer + 1) {
     *cross->attention = tsr_output(b->program, "attention", sum_heads(b, weights, cross->shown_heads));
   }
+  align(b, cross, layer, weights);
   y = linear(b, y, prefix, "cross_attention.output", TSR_ACTIVATION_NONE);
   tsr_scope_pop(b->program);
   return y;

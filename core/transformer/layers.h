@@ -33,6 +33,8 @@ typedef struct tsr_builder {
   tsr_dtype states;               /* of the keys and values that are kept, and of a shortlist; 0: f32 */
   tsr_builder_training *training; /* NULL: the parameters are constants; else states of f32, and there is dropout */
   int32_t taps;                   /* bits TSR_INSPECT_*: what becomes an output, too, under the name told there */
+  const int32_t *alignment;       /* [n_alignment][2] layer and head, from 0: of a program with a key.alignment */
+  int32_t n_alignment;
 } tsr_builder;
 
 /* One of the two stacks. */
@@ -74,6 +76,7 @@ typedef struct tsr_cross_attention {
                       [B, 1, L, S]; 0: none */
   uint32_t shown_heads; /* bits of these heads; 0: all */
   tsr_ref *attention;   /* receives that output */
+  tsr_ref aligned;      /* a state [B, L, P, S] that receives the weights of the builder's heads; or TSR_NONE */
 } tsr_cross_attention;
 
 /* The constant [1] i32 that counts steps. */

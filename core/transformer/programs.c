@@ -116,6 +116,11 @@ static tsr_ref build_step(const tsr_builder *b, const tsr_program_key *key, int3
   const tsr_cross_attention *cross = make_cross(b, size, beam, &room, refs);
   room.shown = key->attention;
   room.shown_heads = (uint32_t)key->attention_heads;
+  if (key->alignment > 0) {
+    refs->alignment =
+        tsr_state(b->program, "alignment", TSR_F32, TSR_SHAPE(size->batch, beam, key->alignment, size->source));
+    room.aligned = refs->alignment;
+  }
   const tsr_logits_mask mask = {
       .values = refs->suppress,
       .rows = refs->phases != TSR_NONE ? tsr_gather(b->program, refs->phases, refs->position, 0) : TSR_NONE};

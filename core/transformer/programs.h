@@ -40,6 +40,8 @@ typedef struct tsr_program_key {
       attention; /* GREEDY, BEAM: the decoder's layer, from 1, whose cross-attention is an output, [B, 1, N, S], summed
                           over the heads; 0: none */
   int32_t attention_heads; /* bits of the heads that are summed; 0: all */
+  int32_t alignment;  /* BEAM: P: the weights of the P heads that the builder names are kept in the state `alignment`,
+                         [B, N, P, S]; 0: none */
   int32_t shortlist;  /* ENCODE, GREEDY, BEAM: K: ENCODE keeps the weights of the tokens `chosen` [K], and the others
                         compute the logits of these alone: `suppress` and `scores` have K columns; 0: all tokens' */
   int32_t normaliser; /* BEAM with logits and candidates: 1: `top_log_probability` is that of the first of them */
@@ -54,7 +56,7 @@ typedef struct tsr_program_key {
   int32_t joined;
 } tsr_program_key;
 
-_Static_assert(sizeof(tsr_program_key) == 19 * sizeof(int32_t), "a key is so many int32_t, without room between them");
+_Static_assert(sizeof(tsr_program_key) == 20 * sizeof(int32_t), "a key is so many int32_t, without room between them");
 
 /* 1 if both are of the same program. */
 int tsr_program_key_equal(const tsr_program_key *a, const tsr_program_key *b);
@@ -64,7 +66,7 @@ typedef struct tsr_program_refs {
   tsr_ref source, features, source_lengths, target; /* features: of a model of speech, in the place of source */
   tsr_ref token, position, rows, suppress, phases, places;
   tsr_ref encoder_output, logits, labels, losses;
-  tsr_ref next, next_logit, values, indices, scores, top_log_probability, from, from_rows, attention, chosen;
+  tsr_ref next, next_logit, values, indices, scores, top_log_probability, from, from_rows, attention, chosen, alignment;
   tsr_ref log_next,
       log_logit;    /* GREEDY with TSR_AHEAD_MANY: states [1, C, B] of the steps' results; likewise the next */
   tsr_ref log_step; /* a state [1]: the row for the next step, which counts itself up */

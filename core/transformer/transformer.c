@@ -2,6 +2,7 @@
 #include "core/transformer/transformer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/sized.h"
@@ -178,6 +179,7 @@ static void free_own(tsr_transformer *t)
   pool_clear(t, &t->cross);
   pool_clear(t, &t->self);
   tsr_buffer_destroy(t->shortlist);
+  free(t->alignment);
   free(t->cross.buffers);
   free(t->self.buffers);
   free(t->compiled);
@@ -224,6 +226,8 @@ static tsr_status add_sibling(tsr_transformer *first)
   t->siblings = NULL;
   t->n_siblings = 0;
   t->calls = 0;
+  t->alignment = NULL;
+  t->n_alignment = 0;
   t->work = (tsr_work){0};
   t->shortlist = NULL;
   t->shortlist_rows = 0;
@@ -337,6 +341,29 @@ tsr_status tsr_transformer_reserve(tsr_transformer *transformer, int64_t cross_r
     TSR_TRY(pool_reserve(transformer, &transformer->cross, cross_rows));
   }
   return pool_reserve(transformer, &transformer->self, cache_rows);
+}
+
+tsr_status tsr_transformer_align(tsr_transformer *transformer, const int32_t *heads, int32_t n)
+{
+  tsr_transformer *t = transformer;
+  const size_t size = 2 * (size_t)n * sizeof *heads;
+  if (t->n_alignment == n && (n == 0 || memcmp(t->alignment, heads, size) == 0)) {
+    return TSR_OK;
+  }
+  for (int32_t i = 0; i < t->options.cache; i++) {
+    if (t->compiled[i] && t->compiled[i]->key.alignment > 0) {
+      drop_compiled(t, i);
+    }
+  }
+  free(t->alignment);
+  t->n_alignment = 0;
+  t->alignment = malloc(size + 1);
+  if (!t->alignment) {
+    return tsr_fail_memory(size);
+  }
+  memcpy(t->alignment, heads, size);
+  t->n_alignment = n;
+  return TSR_OK;
 }
 
 /* Room for that many rows of the logits' weights. */
@@ -490,7 +517,12 @@ static tsr_status make_executables(tsr_transformer *t, const tsr_program *progra
 /* keep_all: 1: everything that the program computes is kept, and the program itself. */
 static tsr_status compile(tsr_transformer *t, const tsr_program_key *key, int32_t keep_all, tsr_compiled *compiled)
 {
-  tsr_builder builder = {.model = t->model, .weights = t->options.weights, .states = t->states, .taps = key->taps};
+  tsr_builder builder = {.model = t->model,
+                         .weights = t->options.weights,
+                         .states = t->states,
+                         .taps = key->taps,
+                         .alignment = t->alignment,
+                         .n_alignment = key->alignment};
   TSR_TRY(tsr_program_create(&builder.program));
   tsr_program *program = builder.program;
   tsr_status status = tsr_build_program(&builder, key, &compiled->refs);

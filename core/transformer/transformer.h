@@ -75,6 +75,8 @@ struct tsr_transformer {
   tsr_state_pool cross;
   tsr_state_pool self;
   tsr_compiled **compiled; /* [options.cache]; NULL: free */
+  int32_t *alignment;      /* [n_alignment][2] each sibling's own: of programs whose key has an alignment */
+  int32_t n_alignment;
   uint64_t calls;
   tsr_work work;
   tsr_times times;
@@ -102,6 +104,10 @@ tsr_status tsr_transformer_sibling(tsr_transformer *first, int32_t index, tsr_tr
  * another key. Makes room in the states first, which may drop compiled programs. */
 tsr_status tsr_transformer_compile(tsr_transformer *transformer, const tsr_program_key *key,
                                    tsr_compiled **compiled) TSR_MUST_CHECK;
+
+/* The heads whose weights programs with a key.alignment keep: pairs [n][2] of layer and head, which are copied.
+ * Programs that were compiled for others are dropped. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_transformer_align(tsr_transformer *transformer, const int32_t *heads, int32_t n) TSR_MUST_CHECK;
 
 /* What a program is bound to beside weights and states; borrowed during the call. */
 typedef struct tsr_own_bindings {

@@ -60,6 +60,12 @@ TSR_API void tsr_details_destroy(tsr_details *details);                      /* 
  * the next call. NULL: beam search, or there is no such hypothesis. */
 TSR_API const float *tsr_details_log_probabilities(const tsr_details *details, int32_t sentence, int32_t hypothesis);
 
+/* Models of speech, with options.alignment: the weights [n_alignment_heads][*n_rows][source_positions] with which each
+ * token that the decoder read attends to the window, in each of the heads: the start token, then all of the hypothesis
+ * but the last one. Until the next call. NULL: they were not asked for, or there is no such hypothesis. */
+TSR_API const float *tsr_details_alignment(const tsr_details *details, int32_t sentence, int32_t hypothesis,
+                                           int32_t *n_rows);
+
 /* Models of speech, with options.languages: the probabilities of the languages [n_languages], whose sum is 1, of a
  * window whose prefix has TSR_DETECTED; else NULL. Until the next call. */
 TSR_API const float *tsr_details_languages(const tsr_details *details, int32_t sentence);
@@ -162,11 +168,16 @@ typedef struct tsr_generate_options {
   int32_t timestamp_by_sum;      /* 1: a timestamp comes where all together are likelier than each other token */
   int32_t no_speech_id;          /* of <|nospeech|>, of which details tell the probability; 0 or -1: they do not */
   int32_t n_languages;
-  int32_t reserved2;
+  int32_t alignment;        /* 1: details tell what alignment_heads attend to */
   const int32_t *languages; /* [n_languages] of which the likeliest takes the place of TSR_DETECTED in a prefix */
   tsr_details *details;     /* receives more about the outputs; NULL: nothing does. Not with alternatives */
+  /* [n_alignment_heads][2] layer and head, both from 0, of the decoder's cross-attention, by which tokens of a model of
+   * speech find their time. tsr_generate_defaults takes them from generation_config.json. */
+  const int32_t *alignment_heads;
+  int32_t n_alignment_heads;
+  int32_t reserved2;
 } tsr_generate_options;
-TSR_SIZED_PIN(tsr_generate_options, details, 280);
+TSR_SIZED_PIN(tsr_generate_options, reserved2, 300);
 
 /* In a prefix, for a model of speech: the token of the language that the window's sound is in, which the decoder tells
  * first, behind the configuration's start token alone. At most once in a prefix. */

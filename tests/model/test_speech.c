@@ -135,6 +135,7 @@ static void test_refused(void **state)
   } settings[] = {
       {offsetof(tsr_generate_options, encoder_no_repeat_ngram), 2, TSR_ERR_UNSUPPORTED, "the model reads sound"},
       {offsetof(tsr_generate_options, timestamps), 2, TSR_ERR_ARGUMENT, "timestamps is 2"},
+      {offsetof(tsr_generate_options, alignment), 1, TSR_ERR_ARGUMENT, "alignment takes a model of speech and details"},
       {offsetof(tsr_generate_options, timestamps), 1, TSR_ERR_ARGUMENT, "timestamp_begin is -1"},
       {offsetof(tsr_generate_options, max_length), 42, TSR_ERR_ARGUMENT, "max_length is 42; it should be 2 to 41"},
   };
@@ -193,10 +194,9 @@ static void give_prefixes(tsr_generate_options *options, const int32_t **rows)
 static void test_company(void **state)
 {
   const fixture *f = *state;
-  static const char *const devices[] = {"cpu", "reference"};
-  for (size_t d = 0; d < 2; d++) {
+  for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
     listener l;
-    listen_on(f, devices[d], &l);
+    listen_on(f, device_name(f, d), &l);
     tsr_details *details;
     check(tsr_details_create(&details));
     for (int32_t form = 0; form < 4; form++) {
@@ -308,6 +308,62 @@ static void test_details(void **state)
   stop_listening(&l);
 }
 
+/* What heads attend to is what teacher forcing says of the same tokens, whichever hypotheses they went through. */
+static void test_alignment(void **state)
+{
+  enum { HEADS = 3, POSITIONS = FRAMES / 2 };
+  static const int32_t heads[HEADS][2] = {{1, 3}, {0, 2}, {1, 0}}, others[HEADS][2] = {{0, 0}, {0, 1}, {1, 1}};
+  const fixture *f = *state;
+  for (int32_t d = 0; d < tsr_runtime_device_count(f->runtime); d++) {
+    listener l;
+    tsr_details *details;
+    listen_on(f, device_name(f, d), &l);
+    check(tsr_details_create(&details));
+    for (int32_t form = 0; form < 5; form++) {
+      const int32_t *rows[WINDOWS];
+      const int32_t n_heads = form == 4 ? 1 : HEADS, (*asked)[2] = form == 3 ? others : heads;
+      tsr_generation g;
+      tsr_generate_options options = plain_options(&l);
+      give_prefixes(&options, rows);
+      options.details = details;
+      options.alignment = 1;
+      options.alignment_heads = asked[0];
+      options.n_alignment_heads = n_heads;
+      options.beam = options.n_best = form == 1 ? 3 : 1;
+      options.sample = form == 2;
+      options.max_length = form == 4 ? 11 : 30; /* is cut */
+      generate(&l, WINDOWS, l.windows, &options, &g);
+      for (int32_t i = 0; i < WINDOWS * g.n_best; i++) {
+        const tsr_hypothesis *h = &g.hypotheses[i];
+        int32_t n, fed[MOST_TOKENS] = {START};
+        tsr_inspection inspection;
+        const float *found = tsr_details_alignment(details, i / g.n_best, i % g.n_best, &n);
+        assert_non_null(found);
+        assert_null(h->attention);
+        assert_int_equal(n, h->n_ids);
+        memcpy(fed + 1, h->ids, (size_t)(n - 1) * sizeof *fed);
+        check(tsr_transformer_inspect_features(l.s.transformer, TSR_INSPECT_CROSS_ATTENTION, 1, l.windows[i / g.n_best],
+                                               n, fed, &inspection));
+        for (int32_t p = 0; p < n_heads; p++) {
+          char name[96];
+          snprintf(name, sizeof name, "decoder.layers.%d.cross_attention.weights", (int)asked[p][0]);
+          const float *expected = tsr_inspection_find(&inspection, name)->values + asked[p][1] * n * POSITIONS;
+          for (int32_t k = 0; k < n * POSITIONS; k++) {
+            assert_true(fabsf(found[p * n * POSITIONS + k] - expected[k]) < 1e-5f);
+          }
+        }
+        tsr_inspection_finish(&inspection);
+      }
+      tsr_generation_finish(&g);
+    }
+    int32_t n = 7;
+    assert_null(tsr_details_alignment(details, WINDOWS, 0, &n));
+    assert_int_equal(n, 0);
+    tsr_details_destroy(details);
+    stop_listening(&l);
+  }
+}
+
 /* Each rule holds of what came out; that no other token was banned, the recordings show. */
 static void assert_timestamps(const tsr_hypothesis *h, int32_t n_given, int32_t most)
 {
@@ -333,10 +389,9 @@ static void assert_timestamps(const tsr_hypothesis *h, int32_t n_given, int32_t 
 static void test_timestamps(void **state)
 {
   const fixture *f = *state;
-  static const char *const devices[] = {"cpu", "reference"};
-  for (size_t d = 0; d < 2; d++) {
+  for (int32_t d = 0; d < 2; d++) {
     listener l;
-    listen_on(f, devices[d], &l);
+    listen_on(f, d == 0 ? "cpu" : "reference", &l);
     for (int32_t form = 0; form < 6; form++) {
       const int32_t *rows[WINDOWS];
       tsr_generation g;
@@ -497,10 +552,10 @@ static void test_settings(void **state)
       path_in(f->folder, "generation_config.json"),
       "{\"max_length\":40,\"suppress_tokens\":[1,2,7],\"begin_suppress_tokens\":[3,60],"
       "\"forced_decoder_ids\":[[1,null],[2,68]],\"no_timestamps_token_id\":70,\"max_initial_timestamp_index\":50,"
-      "\"is_multilingual\":true,\"lang_to_id\":{\"<|en|>\":62},\"return_timestamps\":false}");
+      "\"is_multilingual\":true,\"alignment_heads\":[[1,2],[0,3]],\"lang_to_id\":{\"<|en|>\":62},\"return_timestamps\":"
+      "false}");
   check(tsr_model_open(f->folder, &model));
   check(tsr_generate_defaults(model, &o));
-  tsr_model_close(model);
   assert_int_equal(o.max_length, 40);
   assert_int_equal(o.n_suppressed, 3);
   assert_int_equal(o.n_begin_suppressed, 2);
@@ -509,6 +564,8 @@ static void test_settings(void **state)
   assert_int_equal(o.timestamp_begin, 71);
   assert_int_equal(o.max_initial_timestamp, 50);
   assert_int_equal(o.timestamp_by_sum, 1);
+  assert_int_equal(o.n_alignment_heads, 2);
+  assert_int_equal(o.alignment_heads[3], 3);
   parse(&l,
         "{\"suppress_tokens\":[4,5],\"return_timestamps\":true,\"no_timestamps_token_id\":80,"
         "\"_detect_timestamp_from_logprob\":false,\"max_initial_timestamp_index\":7}",
@@ -526,6 +583,7 @@ static void test_settings(void **state)
   assert_int_equal(o.max_initial_timestamp, -1);
   assert_fails(tsr_generate_parse(l.s.model, "call", "{\"no_timestamps_token_id\":131}", 30, &o), TSR_ERR_FORMAT,
                "'no_timestamps_token_id' is 131");
+  tsr_model_close(model); /* with it go the lists */
   stop_listening(&l);
 }
 
@@ -534,7 +592,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refused),      cmocka_unit_test(test_company),   cmocka_unit_test(test_details),
       cmocka_unit_test(test_timestamps),   cmocka_unit_test(test_languages), cmocka_unit_test(test_settings),
-      cmocka_unit_test(test_alternatives),
+      cmocka_unit_test(test_alternatives), cmocka_unit_test(test_alignment),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }

@@ -47,12 +47,12 @@ static const struct {
   const char *name;
   size_t offset;
 } refs_by_name[] = {
-    REF(source),    REF(source_lengths), REF(target),   REF(token),      REF(position),
-    REF(rows),      REF(suppress),       REF(phases),   REF(logits),     REF(encoder_output),
-    REF(labels),    REF(losses),         REF(next),     REF(next_logit), REF(values),
-    REF(scores),    REF(indices),        REF(from),     REF(from_rows),  REF(top_log_probability),
-    REF(attention), REF(chosen),         REF(log_next), REF(log_logit),  REF(log_step),
-    REF(places),    REF(features),
+    REF(source),    REF(source_lengths), REF(target),    REF(token),      REF(position),
+    REF(rows),      REF(suppress),       REF(phases),    REF(logits),     REF(encoder_output),
+    REF(labels),    REF(losses),         REF(next),      REF(next_logit), REF(values),
+    REF(scores),    REF(indices),        REF(from),      REF(from_rows),  REF(top_log_probability),
+    REF(attention), REF(chosen),         REF(log_next),  REF(log_logit),  REF(log_step),
+    REF(places),    REF(features),       REF(alignment),
 };
 enum { N_REFS = sizeof refs_by_name / sizeof refs_by_name[0] };
 _Static_assert(sizeof(tsr_program_refs) == N_REFS * sizeof(tsr_ref), "each has its name");
@@ -75,6 +75,7 @@ static void test_refs(void **state)
       {.kind = TSR_PROGRAM_GREEDY, .size = size, .shortlist = 4, .ahead = TSR_AHEAD_MANY},
       {.kind = TSR_PROGRAM_BEAM, .size = size, .masks = 1, .attention = 1},
       {.kind = TSR_PROGRAM_BEAM, .size = size, .masks = 2, .staggered = 1},
+      {.kind = TSR_PROGRAM_BEAM, .size = size, .alignment = 2},
       {.kind = TSR_PROGRAM_BEAM, .size = size, .logits = 1, .candidates = 3, .normaliser = 1, .shortlist = 4},
       {.kind = TSR_PROGRAM_BEAM, .size = size, .candidates = TSR_WHOLE_ROWS, .staggered = 1},
       {.kind = TSR_PROGRAM_MOVE, .size = size, .moved = 1},
@@ -91,7 +92,8 @@ static void test_refs(void **state)
   }
   for (size_t at = 0; at < 2 * (size_t)N_KEYS; at++) {
     const size_t i = at % N_KEYS;
-    tsr_builder builder = {.model = models[at / N_KEYS]};
+    tsr_builder builder = {
+        .model = models[at / N_KEYS], .alignment = (const int32_t[]){0, 1, 0, 0}, .n_alignment = keys[i].alignment};
     tsr_program_refs refs;
     memset(&refs, 0xff, sizeof refs);
     assert_int_equal(tsr_program_create(&builder.program), TSR_OK);
