@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tessera/transformer.h"
 #include "tools/random/random_model.h"
 #include "tools/tessera/bench/bench.h"
 #include "tools/tessera/commands.h"
@@ -38,6 +39,7 @@ typedef struct request {
   tsr_integers workers;
   int32_t sentences; /* 0: the batch */
   int32_t source;
+  int hears; /* 1: a model of speech, whose windows have `source` positions */
   int32_t target;
   int32_t repeat;
   int profile;
@@ -332,7 +334,8 @@ static int tell(const session *s)
 {
   int code = TSR_EXIT_OK;
   if (!s->options->as_json) {
-    printf("%d source tokens, %d target tokens, %d samples each\n", (int)s->options->source, (int)s->options->target,
+    printf("%d %s, %d target tokens, %d samples each\n", (int)s->options->source,
+           s->options->hears ? "positions of a window" : "source tokens", (int)s->options->target,
            (int)s->options->repeat);
     code = print_table(s);
   }
@@ -346,11 +349,30 @@ static int tell(const session *s)
   return code;
 }
 
+/* A model of speech has sources of one length. */
+static int find_windows(request *options)
+{
+  tsr_model *model = NULL;
+  if (!options->model) {
+    return TSR_EXIT_OK;
+  }
+  const int code = tsr_cli_fail_input(tsr_model_open(options->model, &model));
+  if (code == TSR_EXIT_OK && tsr_model_config(model)->mels > 0) {
+    options->hears = 1;
+    options->source = tsr_model_config(model)->source_positions;
+  }
+  tsr_model_close(model);
+  return code;
+}
+
 static int run(void *opaque)
 {
-  const request *options = opaque;
+  request *options = opaque;
   session s = {.options = options};
-  int code = make_subjects(&s);
+  int code = find_windows(options);
+  if (code == TSR_EXIT_OK) {
+    code = make_subjects(&s);
+  }
   if (code == TSR_EXIT_OK && options->transformer_base) {
     code = write_random_model(&s);
   }
@@ -388,7 +410,8 @@ static const tsr_option rows[] = {
     BENCH_PRECISIONS(request, .help = "storage of the matrices: f32, f16, bf16, int8, int4",
                      .otherwise = "as in the model's file"),
     BENCH_THREADS(request, .help = "threads of the device, as TESSERA_THREADS", .otherwise = "as it decides"),
-    {"source", "N", TSR_OPTION_INTEGER, FIELD(source), 1, 1 << 16, .help = "tokens of a source", .preset = "25"},
+    {"source", "N", TSR_OPTION_INTEGER, FIELD(source), 1, 1 << 16,
+     .help = "tokens of a source; a model of speech has windows of its own length", .preset = "25"},
     {"target", "N", TSR_OPTION_INTEGER, FIELD(target), 1, 1 << 16,
      .help = "tokens of a target, all of which are generated", .preset = "25"},
     BENCH_REPEAT(request, "5",

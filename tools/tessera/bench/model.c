@@ -29,6 +29,8 @@ typedef struct session {
   int32_t *ids;               /* [sentences][source] */
   const int32_t **sources;    /* [sentences] */
   int32_t *lengths;           /* [sentences] */
+  float *features;            /* of a model of speech: a window, for all sentences; else NULL */
+  const float **windows;      /* [sentences] likewise */
   tsr_executable *executable; /* the program; not for generate */
 } session;
 
@@ -57,6 +59,8 @@ static void session_finish(session *s)
   free(s->ids);
   free(s->sources);
   free(s->lengths);
+  free(s->features);
+  free(s->windows);
 }
 
 /* ---- generating -------------------------------------------------------------------------------------------------- */
@@ -80,9 +84,35 @@ static int choose_options(session *s)
   return TSR_EXIT_OK;
 }
 
+/* Windows of sound: noise, as loud as features of speech are. */
+static int make_windows(session *s)
+{
+  const tsr_transformer_config *config = tsr_model_config(s->model);
+  const size_t sentences = (size_t)s->task->sentences;
+  const size_t n = (size_t)config->mels * 2 * (size_t)config->source_positions;
+  uint64_t random = SEED;
+  s->features = malloc(n * sizeof *s->features);
+  s->windows = malloc(sentences * sizeof *s->windows);
+  s->lengths = malloc(sentences * sizeof *s->lengths);
+  if (!s->features || !s->windows || !s->lengths) {
+    return tsr_cli_no_memory();
+  }
+  for (size_t i = 0; i < n; i++) {
+    s->features[i] = (float)tsr_random_real(&random);
+  }
+  for (size_t i = 0; i < sentences; i++) {
+    s->windows[i] = s->features;
+    s->lengths[i] = config->source_positions;
+  }
+  return TSR_EXIT_OK;
+}
+
 static int make_sources(session *s)
 {
   const tsr_transformer_config *config = tsr_model_config(s->model);
+  if (config->mels > 0) {
+    return make_windows(s);
+  }
   size_t sentences = (size_t)s->task->sentences, source = (size_t)s->task->source;
   uint64_t random = SEED;
   s->ids = malloc(sentences * source * sizeof *s->ids);
@@ -104,8 +134,10 @@ static int make_sources(session *s)
 static int generate(session *s)
 {
   tsr_generation generation;
-  tsr_status status = tsr_generate(s->transformer, s->task->sentences, s->sources, s->lengths, s->task->batch,
-                                   &s->options, NULL, NULL, &generation);
+  tsr_status status = s->windows ? tsr_generate_features(s->transformer, s->task->sentences, s->windows, s->task->batch,
+                                                         &s->options, NULL, NULL, &generation)
+                                 : tsr_generate(s->transformer, s->task->sentences, s->sources, s->lengths,
+                                                s->task->batch, &s->options, NULL, NULL, &generation);
   tsr_generation_finish(&generation);
   return tsr_cli_fail(status);
 }
