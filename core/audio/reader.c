@@ -145,6 +145,7 @@ static tsr_status open_other(tsr_reader *reader, const char *path)
 {
   tsr_status told = TSR_OK;
   char message[TSR_READER_MESSAGE] = "";
+  const tsr_audio_plugin_kind *missing = NULL, *also_missing = NULL;
   if (reader->source->size < 0) {
     TSR_TRY(tsr_source_keep(reader->source));
   }
@@ -157,10 +158,18 @@ static tsr_status open_other(tsr_reader *reader, const char *path)
     if (status == TSR_OK || status == TSR_ERR_OUT_OF_MEMORY || reader->io_status != TSR_OK) {
       return status;
     }
+    if (is_missing) {
+      also_missing = missing ? &tsr_audio_decoders[i] : NULL;
+      missing = missing ? missing : &tsr_audio_decoders[i];
+    }
     if (weight_of(status) > weight_of(told) || told == TSR_OK) {
       told = status;
       snprintf(message, sizeof message, "%s", tsr_error_message());
     }
+  }
+  if (also_missing) {
+    return tsr_fail(told, "%s; nor is there the plugin %s, which %s (Debian: %s)", message, also_missing->name,
+                    also_missing->work, also_missing->packages);
   }
   return tsr_fail(told, "%s", message);
 }

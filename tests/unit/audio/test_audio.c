@@ -259,7 +259,8 @@ static void test_refused(void **state)
   refuse(tsr_audio_view("x.flac", "fLaC and so on", 14, &alone, &audio), TSR_ERR_PLUGIN,
          "x.flac: there is no libtessera-audio-sndfile");
   refuse(tsr_audio_view("x.flac", "fLaC", 4, &alone, &audio), TSR_ERR_PLUGIN, "libsndfile1-dev");
-  refuse(tsr_audio_view("x.flac", "fLaC", 4, &alone, &audio), TSR_ERR_PLUGIN, "searched: /nonexistent");
+  refuse(tsr_audio_view("x.flac", "fLaC", 4, &alone, &audio), TSR_ERR_PLUGIN,
+         "searched: /nonexistent; nor is there the plugin libav, which reads M4A");
   unsigned char wav[WAV_HEADER + 100] = {0};
   make_wav_header(wav, 44100, 1, 100);
   refuse(tsr_audio_view("x.wav", wav, sizeof wav, &alone, &audio), TSR_ERR_PLUGIN,
