@@ -28,6 +28,7 @@
 #include "tessera/text.h"
 #include "tessera/train.h"
 #include "tessera/training_run.h"
+#include "tessera/transcriber.h"
 #include "tessera/translator.h"
 
 static int failures;
@@ -379,6 +380,36 @@ static tsr_status call_audio(const void *options)
   return status;
 }
 
+/* A small model of speech. */
+static char listener[4096];
+static tsr_transcriber *transcriber;
+
+static void begin_transcriber(void *options)
+{
+  *(tsr_transcriber_options *)options =
+      (tsr_transcriber_options){TSR_SIZED(tsr_transcriber_options), .device = "cpu", .runtime = runtime};
+}
+
+static tsr_status call_transcriber(const void *options)
+{
+  tsr_transcriber *made;
+  tsr_status status = tsr_transcriber_open(listener, options, &made);
+  tsr_transcriber_close(made);
+  return status;
+}
+
+static void begin_transcribe(void *options)
+{
+  tsr_transcribe_options *o = options;
+  *o = (tsr_transcribe_options){TSR_SIZED(tsr_transcribe_options)};
+  need(tsr_transcribe_defaults(o), "tsr_transcribe_defaults");
+}
+
+static tsr_status call_transcribe(const void *options)
+{
+  return tsr_transcribe(transcriber, 0, NULL, options, NULL);
+}
+
 typedef struct trial {
   const char *name;
   size_t size;
@@ -405,6 +436,8 @@ static const trial trials[] = {
     TRIAL(tsr_training_data_options, training_data),
     TRIAL(tsr_training_run_options, training_run),
     TRIAL(tsr_audio_options, audio),
+    TRIAL(tsr_transcriber_options, transcriber),
+    TRIAL(tsr_transcribe_options, transcribe),
 };
 
 static void run_trial(const char *name)
@@ -544,6 +577,8 @@ static const struct {
     {"tsr_speech_context", 56},
     {"tsr_speech_word", 40},
     {"tsr_speech_measures", 24},
+    {"tsr_segment", 72},
+    {"tsr_transcript", 56},
     {"tsr_token", 20},
     {"tsr_hypothesis", 32},
     {"tsr_generation", 16},
@@ -617,6 +652,9 @@ static void open_all(void)
   tsr_translator_options of_translator;
   begin_translator(&of_translator);
   need(tsr_translator_open(folder, &of_translator, &translator), "translator");
+  tsr_transcriber_options of_transcriber;
+  begin_transcriber(&of_transcriber);
+  need(tsr_transcriber_open(listener, &of_transcriber, &transcriber), "transcriber");
   tsr_ref x, y;
   tsr_program *program = make_program(&x, &y);
   need(tsr_executable_create(device, program, NULL, &executable), "executable");
@@ -625,6 +663,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
+  tsr_transcriber_close(transcriber);
   tsr_translator_close(translator);
   tsr_executable_destroy(executable);
   tsr_trainer_destroy(trainer);
@@ -644,6 +683,7 @@ int main(int argc, char **argv)
   }
   folder = argv[1];
   backends = argv[2];
+  snprintf(listener, sizeof listener, "%s/../goldens/speech/models/whisper_tiny_random", folder);
   open_all();
 #define RUN_TRIAL(type) run_trial(#type);
 #define RUN_FILL(type)  run_fill(#type, sizeof(type), fill_##type);
