@@ -28,6 +28,7 @@ extern const tsr_command tsr_command_shuffle;
 extern const tsr_command tsr_command_tokenize;
 extern const tsr_command tsr_command_trace;
 extern const tsr_command tsr_command_train;
+extern const tsr_command tsr_command_transcribe;
 extern const tsr_command tsr_command_translate;
 extern const tsr_command tsr_command_translate_corpus;
 extern const tsr_command tsr_command_tune;

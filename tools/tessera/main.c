@@ -23,6 +23,7 @@ static const tsr_command in_serve = {.name = "serve", .summary = TSR_SERVE_SUMMA
 static const tsr_command *const commands[] = {
     &tsr_command_devices,
     &tsr_command_translate,
+    &tsr_command_transcribe,
     &tsr_command_translate_corpus,
     &in_documents,
     &tsr_command_eval,

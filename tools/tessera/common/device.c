@@ -49,6 +49,13 @@ int tsr_cli_runtime(tsr_runtime **runtime)
   return tsr_cli_fail(tsr_runtime_create(&options, runtime));
 }
 
+const char *tsr_cli_audio_path(void)
+{
+  static const char *const folders[] = {"audio"};
+  static char path[PATH_ROOM + 32];
+  return !getenv("TESSERA_BACKEND_PATH") && build_tree_path(folders, 1, path, sizeof path) ? path : NULL;
+}
+
 int tsr_cli_comm(const char *name, tsr_comm **comm)
 {
   static const char *const transports[] = {"comm-mpi"};

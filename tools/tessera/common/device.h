@@ -16,6 +16,10 @@ int tsr_cli_runtime(tsr_runtime **runtime);
 /* Joins the other ranks of the program by a transport, which is looked for where backends are. */
 int tsr_cli_comm(const char *name, tsr_comm **comm);
 
+/* Folders where plugins of sound are looked for (tsr_audio_options.plugins_path), as for backends; NULL: the library's
+ * own. Static. */
+const char *tsr_cli_audio_path(void);
+
 /* Opens a device by name; NULL: TESSERA_DEVICE, else "auto". */
 int tsr_cli_device(tsr_runtime *runtime, const char *name, tsr_device **device);
 

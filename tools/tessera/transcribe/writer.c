@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/tessera/transcribe/writer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tessera/common/json.h"
+
+const char *const writer_forms[] = {"txt", "srt", "vtt", "tsv", "json", NULL};
+
+static const char blanks[] = " \t\r\n";
+
+/* A text of which no part is taken for a sign of the form: without blanks at its ends, `from` replaced by `to` of the
+ * same length or shorter. The caller frees it; NULL: memory ran out. */
+static char *clean(const char *text, const char *from, const char *to)
+{
+  text += strspn(text, blanks);
+  char *copy = strdup(text);
+  if (!copy) {
+    return NULL;
+  }
+  size_t size = strlen(copy);
+  while (size > 0 && strchr(blanks, copy[size - 1])) {
+    copy[--size] = '\0';
+  }
+  const size_t n_from = strlen(from), n_to = strlen(to);
+  for (char *at = copy; (at = strstr(at, from)) != NULL; at += n_to) {
+    memcpy(at, to, n_to);
+    memmove(at + n_to, at + n_from, strlen(at + n_from) + 1);
+  }
+  for (char *at = copy; (at = strpbrk(at, "\r\n")) != NULL; at++) {
+    *at = ' ';
+  }
+  return copy;
+}
+
+/* "01:02:03,456"; the hours are left out where they may be and are 0. */
+static void write_time(FILE *file, double seconds, char point, int always_has_hours)
+{
+  const long long ms = llround(fmax(seconds, 0) * 1000);
+  const long long hours = ms / 3600000;
+  if (hours > 0 || always_has_hours) {
+    fprintf(file, "%02lld:", hours);
+  }
+  fprintf(file, "%02lld:%02lld%c%03lld", ms / 60000 % 60, ms / 1000 % 60, point, ms % 1000);
+}
+
+static void write_span(const writer *w, const tsr_segment *segment)
+{
+  const int is_srt = w->form == WRITER_SRT;
+  write_time(w->file, segment->start, is_srt ? ',' : '.', is_srt);
+  fputs(" --> ", w->file);
+  write_time(w->file, segment->end, is_srt ? ',' : '.', is_srt);
+  putc('\n', w->file);
+}
+
+void writer_begin(writer *w)
+{
+  if (w->form == WRITER_VTT) {
+    fputs("WEBVTT\n\n", w->file);
+  } else if (w->form == WRITER_TSV) {
+    fputs("start\tend\ttext\n", w->file);
+  }
+}
+
+int writer_segment(writer *w, const tsr_segment *segment)
+{
+  const int is_subtitle = w->form == WRITER_SRT || w->form == WRITER_VTT;
+  w->n_taken++;
+  if (w->form == WRITER_JSON) {
+    return 1;
+  }
+  char *text = is_subtitle ? clean(segment->text, "-->", "->") : clean(segment->text, "\t", " ");
+  if (!text) {
+    return 0;
+  }
+  if (*text) {
+    w->n_written++;
+    if (w->form == WRITER_SRT) {
+      fprintf(w->file, "%d\n", (int)w->n_written);
+    } else if (w->form == WRITER_TSV) {
+      fprintf(w->file, "%lld\t%lld\t", llround(segment->start * 1000), llround(segment->end * 1000));
+    }
+    if (is_subtitle) {
+      write_span(w, segment);
+    }
+    fprintf(w->file, "%s\n%s", text, is_subtitle ? "\n" : "");
+  }
+  free(text);
+  return 1;
+}
+
+static json_t *words_json(const tsr_segment *s)
+{
+  json_t *list = json_array();
+  for (int32_t i = 0; i < s->n_words; i++) {
+    const tsr_speech_word *word = &s->words[i];
+    json_array_append_new(list,
+                          json_pack("{s:o, s:o, s:o, s:o}", "word", tsr_cli_json_text(word->text, strlen(word->text)),
+                                    "start", tsr_cli_json_real(word->start), "end", tsr_cli_json_real(word->end),
+                                    "probability", tsr_cli_json_real(word->probability)));
+  }
+  return list;
+}
+
+static json_t *segment_json(int32_t number, const tsr_segment *s)
+{
+  json_t *tokens = json_array();
+  for (int32_t i = 0; tokens && i < s->n_tokens; i++) {
+    json_array_append_new(tokens, json_integer(s->tokens[i]));
+  }
+  json_t *root = json_pack("{s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id", (int)number, "seek",
+                           (json_int_t)llround(s->window * 100), "start", tsr_cli_json_real(s->start), "end",
+                           tsr_cli_json_real(s->end), "text", tsr_cli_json_text(s->text, strlen(s->text)), "tokens",
+                           tokens, "temperature", tsr_cli_json_real(s->temperature), "avg_logprob",
+                           tsr_cli_json_real(s->average_logprob), "compression_ratio",
+                           tsr_cli_json_real(s->compression_ratio), "no_speech_prob", tsr_cli_json_real(s->no_speech));
+  if (root && s->words) {
+    json_object_set_new(root, "words", words_json(s));
+  }
+  return root;
+}
+
+/* The texts of all segments, one after the other. */
+static char *whole_text(const tsr_transcript *transcript)
+{
+  size_t size = 1, used = 0;
+  for (int32_t i = 0; i < transcript->n_segments; i++) {
+    size += strlen(transcript->segments[i].text);
+  }
+  char *text = malloc(size);
+  for (int32_t i = 0; text && i < transcript->n_segments; i++) {
+    const size_t n = strlen(transcript->segments[i].text);
+    memcpy(text + used, transcript->segments[i].text, n);
+    used += n;
+  }
+  if (text) {
+    text[used] = '\0';
+  }
+  return text;
+}
+
+int writer_end(writer *w, const char *name, const tsr_transcript *transcript)
+{
+  if (w->form != WRITER_JSON) {
+    return 1;
+  }
+  char *text = whole_text(transcript), *line = NULL;
+  json_t *segments = json_array();
+  for (int32_t i = 0; i < transcript->n_segments; i++) {
+    json_array_append_new(segments, segment_json(i, &transcript->segments[i]));
+  }
+  if (text && json_array_size(segments) == (size_t)transcript->n_segments) {
+    json_t *root = json_pack("{s:o, s:o, s:s?, s:o, s:o, s:O}", "file", tsr_cli_json_text(name, strlen(name)), "text",
+                             tsr_cli_json_text(text, strlen(text)), "language", transcript->language,
+                             "language_probability", tsr_cli_json_real(transcript->language_probability), "duration",
+                             tsr_cli_json_real(transcript->duration), "segments", segments);
+    line = json_dumps(root, JSON_REAL_PRECISION(9));
+    json_decref(root);
+  }
+  if (line) {
+    fprintf(w->file, "%s\n", line);
+  }
+  const int done = line != NULL;
+  free(line);
+  free(text);
+  json_decref(segments);
+  return done;
+}
