@@ -317,6 +317,10 @@ static tsr_status make_input(const tsr_transcriber *t, const tsr_transcribe_requ
   if (detects) {
     prefix[1] = TSR_DETECTED;
   }
+  /* A quarter of the positions is left for what is written. */
+  const int32_t left = t->config.max_positions - t->config.max_positions / 4 - n - r->n_prompt;
+  const int32_t most = left > 0 ? left : 0;
+  const int32_t most_of_previous = most < r->most_of_previous ? most : r->most_of_previous;
   const tsr_speech_context context = {.prompt = r->prompt,
                                       .n_prompt = r->n_prompt,
                                       .previous = sound->previous,
@@ -326,7 +330,7 @@ static tsr_status make_input(const tsr_transcriber *t, const tsr_transcribe_requ
                                       .start_of_prev = t->tokens.start_of_prev,
                                       .has_previous = o->condition_on_previous,
                                       .prompt_stays = o->prompt_stays,
-                                      .most_of_previous = r->most_of_previous};
+                                      .most_of_previous = most_of_previous};
   const size_t room = (size_t)r->n_prompt + (size_t)r->most_of_previous + 1 + (size_t)n;
   free(window->input);
   window->input = malloc(room * sizeof *window->input);

@@ -72,8 +72,9 @@ typedef struct tsr_transcript {
 } tsr_transcript;
 
 /* Receives each segment as soon as its window is done: those of a sound in their order, those of several sounds in
- * turn. The segment lives as long as the transcript. `sound`: its number in the call. Returns 0 to go on; any other
- * number ends that sound's transcript there. Called in the thread of tsr_transcribe. */
+ * turn. The segment is there during the call; its text, tokens and words live as long as the transcript. `sound`: its
+ * number in the call. Returns 0 to go on; any other number ends that sound's transcript there. Called in the thread of
+ * tsr_transcribe. */
 typedef int32_t (*tsr_segment_fn)(void *user, int32_t sound, const tsr_segment *segment);
 
 /* Told after each window how many seconds of a sound were heard, of how many (NaN: not known before its end). Likewise
@@ -120,10 +121,12 @@ TSR_SIZED_PIN(tsr_transcribe_options, user, 168);
  * are told the text before them; the model writes timestamps. Errors: TSR_ERR_ARGUMENT. */
 TSR_API tsr_status tsr_transcribe_defaults(tsr_transcribe_options *options) TSR_MUST_CHECK;
 
-/* Hears n sounds, each from where it stands to its end; nobody else reads them meanwhile. transcripts [n] are filled,
- * and the caller finishes each with tsr_transcript_finish; after an error there is nothing to finish. What a sound
- * gives does not depend on its company. A sound that cannot be read on ends its transcript with the reason, and the
- * others go on. Memory does not depend on the sounds' lengths, but for the transcripts.
+/* Hears n sounds, which are at their beginning, to their end; nobody else reads them meanwhile. transcripts [n] are
+ * filled, and the caller finishes each with tsr_transcript_finish; after an error there is nothing to finish. What a
+ * sound gives does not depend on its company. A sound that cannot be read on ends its transcript with the reason, and
+ * the others go on. (One that is longer than a window, and no pipe, is read to its end before its first window is
+ * heard, as TSR_FEATURES_WHOLE says: if it is broken anywhere, nothing is heard.) Memory does not depend on the sounds'
+ * lengths, but for the transcripts.
  * Blocks. One thread at a time per transcriber. Errors: TSR_ERR_ARGUMENT (an option out of range, by name; a language
  * that the model does not know), TSR_ERR_UNSUPPORTED (a task or a language that the model does not have), those of
  * tsr_generate_features. */

@@ -191,7 +191,8 @@ static int finish_item(session *s, item *at, const tsr_transcript *transcript)
   }
   if (transcript->status != TSR_OK) {
     clear_bar(s);
-    tsr_cli_error("%s; what was heard before is written", transcript->error ? transcript->error : at->name);
+    tsr_cli_error("%s%s", transcript->error ? transcript->error : at->name,
+                  transcript->n_segments > 0 ? "; what was heard before is written" : "");
     s->outcome = tsr_cli_exit_code(transcript->status);
   }
   if (!at->path) {
@@ -455,8 +456,8 @@ const tsr_command tsr_command_transcribe = {
         "FILE is a WAV file; FLAC, MP3, Ogg, M4A, videos and other rates than 16 kHz take plugins, which a message "
         "names where they are missing. \"-\" is standard input, which may be a stream without an end: each segment is "
         "written as soon as it is heard.\n\n"
-        "A file that cannot be read on is told of on stderr, what was heard before it is written, and the exit code is "
-        "3.",
+        "A file that is broken is told of on stderr, and the exit code is 3. Of a stream, what was heard before is "
+        "written.",
     .options = &options,
     .operands = operands,
     .missing = "name at least one file",
