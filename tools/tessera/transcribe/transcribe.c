@@ -41,6 +41,7 @@ typedef struct settings {
   uint64_t seed;
   int32_t form;
   const char *folder; /* NULL: standard output */
+  int tells_speakers;
   int32_t raw;
   int32_t rate;
   int32_t channels;
@@ -333,6 +334,10 @@ static int check(void *opaque)
   if (!o->model) {
     return tsr_cli_usage("transcribe", "--model is missing");
   }
+  if (o->tells_speakers) {
+    return tsr_cli_usage("transcribe", "--diarize: models of speech do not tell who speaks, and neither does this "
+                                       "program");
+  }
   if (o->files.n > 1 && !o->folder && !is_whole) {
     return tsr_cli_usage("transcribe", "several files in the form %s need --out FOLDER", writer_forms[o->form]);
   }
@@ -358,13 +363,6 @@ static int check(void *opaque)
     return tsr_cli_usage("transcribe", "--rate and --channels describe raw samples, and need --raw");
   }
   return TSR_EXIT_OK;
-}
-
-static int refuse_speakers(const tsr_option_given *given, char *value)
-{
-  (void)value;
-  return tsr_cli_usage(given->command, "--diarize: models of speech do not tell who speaks, and neither does this "
-                                       "program");
 }
 
 #define FIELD(member) TSR_FIELD(session, options.member)
@@ -437,7 +435,7 @@ static const tsr_option rows[] = {
     {"rate", "N", TSR_OPTION_INTEGER, FIELD(rate), 1000, 4000000, .help = "raw samples a second", .otherwise = "16000"},
     {"channels", "N", TSR_OPTION_INTEGER, FIELD(channels), 1, 1024, .help = "of raw samples, in turn",
      .otherwise = "1"},
-    {"diarize", NULL, TSR_OPTION_FLAG, FIELD(raw), .take = refuse_speakers, .help = "refused: who speaks is not told"},
+    {"diarize", NULL, TSR_OPTION_FLAG, FIELD(tells_speakers), .low = 1, .help = "refused: who speaks is not told"},
     {NULL},
 };
 
