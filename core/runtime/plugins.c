@@ -7,10 +7,12 @@
 #include "core/runtime/plugins.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/platform/paths.h"
 #include "core/base/status.h"
@@ -157,6 +159,14 @@ static tsr_status check_sanitizers(const char *path)
   return tsr_build_flags_check("was", found);
 }
 
+/* Whether the loader had no memory, and says something else: of a file that can be read, that it is missing; or what it
+ * could not create. (glibc's does.) */
+static int lacked_memory(const char *path, const char *reason)
+{
+  const int is_missing = strncmp(reason, path, strlen(path)) == 0 && strstr(reason, strerror(ENOENT));
+  return strstr(reason, "cannot create shared object descriptor") || (is_missing && access(path, R_OK) == 0);
+}
+
 tsr_status tsr_library_open(const char *path, const char *kind, const char *symbol, void **library, void **function)
 {
   *library = *function = NULL;
@@ -169,7 +179,9 @@ tsr_status tsr_library_open(const char *path, const char *kind, const char *symb
     }
     int is_sanitized = strstr(reason, "__asan_") || strstr(reason, "__tsan_") || strstr(reason, "__ubsan_");
     return tsr_fail(TSR_ERR_PLUGIN, "cannot be loaded as a shared object of this machine: %s%s", reason,
-                    is_sanitized ? " (a sanitizer's: build the plugin with the same b_sanitize as this program)" : "");
+                    is_sanitized ? " (a sanitizer's: build the plugin with the same b_sanitize as this program)"
+                    : lacked_memory(path, reason) ? " (the system's loader lacked memory)"
+                                                  : "");
   }
   *function = dlsym(*library, symbol);
   if (!*function) {
