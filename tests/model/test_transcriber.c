@@ -465,6 +465,45 @@ static void test_odd_sounds(void **state)
   for_each_recording(hear_odd);
 }
 
+/* A window that is a hundred times quieter than what follows: its features have the maximum of the whole sound, and so
+ * other probabilities than the window alone. */
+static void hear_quiet(json_t *golden)
+{
+  const int64_t window = (int64_t)model_number(golden, "max_source_positions") * 2 * TSR_MEL_HOP;
+  const tsr_audio_options raw = {TSR_SIZED(tsr_audio_options), .raw = TSR_AUDIO_F32};
+  tsr_transcriber *transcriber = open_model();
+  const tsr_transcribe_options options = plain_options();
+  float *samples = calloc((size_t)window * 2, sizeof *samples);
+  tsr_audio *audio = open_sound("fox");
+  int64_t n;
+  assert_non_null(samples);
+  check(tsr_audio_read(audio, samples, window, &n));
+  tsr_audio_close(audio);
+  memcpy(samples + window, samples, (size_t)n * sizeof *samples);
+  for (int64_t i = 0; i < n; i++) {
+    samples[i] *= 0.01f;
+  }
+  tsr_transcript both[2];
+  for (int32_t i = 0; i < 2; i++) {
+    check(tsr_audio_view("quiet", samples, (size_t)(i + 1) * (size_t)window * sizeof *samples, &raw, &audio));
+    check(tsr_transcribe(transcriber, 1, &audio, &options, &both[i]));
+    check(both[i].status);
+    assert_true(both[i].n_segments > 0 && both[i].segments[0].window == 0);
+    tsr_audio_close(audio);
+  }
+  assert_true(both[0].segments[0].average_logprob != both[1].segments[0].average_logprob);
+  tsr_transcript_finish(&both[0]);
+  tsr_transcript_finish(&both[1]);
+  free(samples);
+  tsr_transcriber_close(transcriber);
+}
+
+static void test_maximum(void **state)
+{
+  (void)state;
+  for_each_recording(hear_quiet);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static void assert_refused(tsr_transcriber *transcriber, const tsr_transcribe_options *options, tsr_status expected,
@@ -523,7 +562,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_recordings), cmocka_unit_test(test_company),   cmocka_unit_test(test_temperatures),
       cmocka_unit_test(test_words),      cmocka_unit_test(test_callbacks), cmocka_unit_test(test_odd_sounds),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_maximum),    cmocka_unit_test(test_refusals),
   };
   const struct CMUnitTest recordings[] = {cmocka_unit_test(test_recordings)};
   device = argc > 1 ? argv[1] : "cpu";
