@@ -60,7 +60,7 @@ const char *const family_configs[N_FAMILY_CONFIGS] = {
 /* Elements that a product sums up. */
 static double depth_of(const tsr_parameter *parameter)
 {
-  return (double)(tsr_shape_elements(&parameter->shape) / parameter->shape.extent[0]);
+  return (double)tsr_shape_elements(&parameter->shape) / (double)parameter->shape.extent[0];
 }
 
 /* Rows of matrices keep a vector's size; gains are about 1. */
