@@ -19,7 +19,7 @@ void tsr_transcript_finish(tsr_transcript *transcript)
     return;
   }
   for (int32_t i = 0; i < transcript->n_segments; i++) {
-    free((char *)transcript->segments[i].text);
+    tsr_free((char *)transcript->segments[i].text);
     free((int32_t *)transcript->segments[i].tokens);
     tsr_free(transcript->segments[i].words);
   }
@@ -43,20 +43,28 @@ tsr_status tsr_window_keep(tsr_window *window, const int32_t *tokens, int32_t n_
   return TSR_OK;
 }
 
-/* Room for one more of `size` bytes; *items may move. */
-static tsr_status grow(void *items, int32_t n, int32_t *room, size_t size)
+/* Room for `more` items of `size` bytes behind n; NULL: memory ran out, and the items are as they were. */
+static void *grow(void *items, int32_t n, int32_t more, int32_t *room, size_t size)
 {
-  void **place = items;
-  if (n < *room) {
-    return TSR_OK;
+  int32_t wanted = *room > 0 ? *room : 16;
+  while (wanted - n < more) {
+    wanted *= 2;
   }
-  const int32_t more = *room > 0 ? 2 * *room : 16;
-  void *moved = realloc(*place, (size_t)more * size);
-  if (!moved) {
-    return tsr_fail_memory((size_t)more * size);
+  void *moved = wanted > *room ? realloc(items, (size_t)wanted * size) : items;
+  *room = moved ? wanted : *room;
+  return moved;
+}
+
+/* What the windows behind this one are told. */
+static tsr_status remember(tsr_sound *sound, const int32_t *tokens, int32_t n)
+{
+  int32_t *previous = grow(sound->previous, sound->n_previous, n, &sound->room, sizeof *previous);
+  if (!previous) {
+    return tsr_fail_memory((size_t)n * sizeof *previous);
   }
-  *place = moved;
-  *room = more;
+  sound->previous = previous;
+  memcpy(previous + sound->n_previous, tokens, (size_t)n * sizeof *previous);
+  sound->n_previous += n;
   return TSR_OK;
 }
 
@@ -81,31 +89,27 @@ static tsr_status add_segment(const tsr_transcriber *t, const tsr_window *window
   tsr_sound *sound = window->sound;
   tsr_transcript *transcript = sound->transcript;
   const int32_t *tokens = window->tokens + found->first;
-  const int32_t n_kept = tsr_speech_segment_kept(tokens, found->n_tokens, t->tokens.timestamp_begin);
-  TSR_TRY(grow(&transcript->segments, transcript->n_segments, &sound->room_of_segments, sizeof *transcript->segments));
+  tsr_segment *segments =
+      grow(transcript->segments, transcript->n_segments, 1, &sound->room_of_segments, sizeof *segments);
   int32_t *copy = malloc(((size_t)found->n_tokens + 1) * sizeof *copy);
   char *text = NULL;
-  tsr_status status =
-      copy ? tsr_speech_decode(t->tokenizer, tokens, found->n_tokens, 0, t->config.source_positions, &text)
-           : tsr_fail_memory(((size_t)found->n_tokens + 1) * sizeof *copy);
-  char *own = status == TSR_OK ? strdup(text) : NULL;
-  tsr_free(text);
-  for (int32_t i = 0; status == TSR_OK && i < n_kept; i++) {
-    status = grow(&sound->previous, sound->n_previous, &sound->room, sizeof *sound->previous);
-    if (status == TSR_OK) {
-      sound->previous[sound->n_previous++] = tokens[i];
-    }
+  transcript->segments = segments ? segments : transcript->segments;
+  tsr_status status = segments && copy ? TSR_OK : tsr_fail_memory(((size_t)found->n_tokens + 1) * sizeof *copy);
+  if (status == TSR_OK) {
+    status = remember(sound, tokens, tsr_speech_segment_kept(tokens, found->n_tokens, t->tokens.timestamp_begin));
   }
-  if (status != TSR_OK || !own) {
+  if (status == TSR_OK) {
+    status = tsr_speech_decode(t->tokenizer, tokens, found->n_tokens, 0, t->config.source_positions, &text);
+  }
+  if (status != TSR_OK) {
     free(copy);
-    free(own);
-    return status != TSR_OK ? status : tsr_fail_memory(1);
+    return status;
   }
   memcpy(copy, tokens, (size_t)found->n_tokens * sizeof *copy);
   transcript->segments[transcript->n_segments++] =
       (tsr_segment){.start = found->start,
                     .end = found->end,
-                    .text = own,
+                    .text = text,
                     .tokens = copy,
                     .n_tokens = found->n_tokens,
                     .temperature = window->temperature,

@@ -63,6 +63,9 @@ transcribe 3 "$sounds/fox.wav" "$work/missing.wav" "$sounds/count.wav" --out "$w
 stderr_has 'missing.wav: cannot be opened'
 check 'out: not two files' test "$(ls "$work/made" | tr '\n' ' ')" = 'count.txt fox.txt '
 check 'out: another text' cmp -s "$work/made/fox.txt" "$work/fox.txt"
+cp "$sounds/count.wav" "$work/fox.wav"
+transcribe 2 "$sounds/fox.wav" "$work/fox.wav" --out "$work/made"
+stderr_has 'would both be written to fox.txt'
 transcribe 2 "$sounds/fox.wav" "$sounds/count.wav" --output srt
 stderr_has 'several files in the form srt need --out FOLDER'
 transcribe 3 "$sounds/fox.wav" --out "$work/nowhere"

@@ -2,12 +2,13 @@
  *
  * tessera transcribe: what is said in sounds, as text, subtitles, a table or JSON.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "tessera/files.h"
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/message.h"
@@ -51,9 +52,7 @@ typedef struct settings {
 typedef struct item {
   const char *name;
   tsr_audio *audio;
-  writer out;       /* without a file: what is heard waits for its turn on standard output */
-  char *path;       /* of the file that is written; NULL: standard output */
-  char *unsealed;   /* its name until it is whole */
+  writer out;       /* without a file: what is heard is written when the sound has ended */
   double heard, of; /* seconds */
 } item;
 
@@ -71,36 +70,29 @@ typedef struct session {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* "FOLDER/NAME.txt" of "../sounds/NAME.wav"; NULL: memory ran out. */
-static char *make_path(const session *s, const char *name, const char *ending)
+/* What the name of a file has in common with that of its transcript; *size is its length. */
+static const char *stem_of(const char *name, int *size)
 {
   const char *slash = strrchr(name, '/'), *base = strcmp(name, "-") == 0 ? "stdin" : slash ? slash + 1 : name;
   const char *dot = strrchr(base, '.');
-  const int stem = (int)(dot && dot > base ? (size_t)(dot - base) : strlen(base));
-  char file[512];
-  if (snprintf(file, sizeof file, "%.*s.%s%s", stem, base, writer_forms[s->options.form], ending) >= (int)sizeof file) {
-    return NULL;
-  }
-  return path_join(s->options.folder, file);
+  *size = (int)(dot && dot > base ? (size_t)(dot - base) : strlen(base));
+  return base;
 }
 
-static int open_output(session *s, item *at, int is_only)
+/* "FOLDER/NAME.txt" of "../sounds/NAME.wav"; NULL: memory ran out. */
+static char *make_path(const settings *o, const char *name)
 {
-  if (!s->options.folder) {
-    at->out.file = is_only ? stdout : NULL;
-    return TSR_EXIT_OK;
+  int size;
+  const char *stem = stem_of(name, &size), *form = writer_forms[o->form];
+  const size_t room = (size_t)size + strlen(form) + 2;
+  char *file = malloc(room);
+  if (!file) {
+    return NULL;
   }
-  at->path = make_path(s, at->name, "");
-  at->unsealed = make_path(s, at->name, ".part");
-  if (!at->path || !at->unsealed) {
-    return tsr_cli_no_memory();
-  }
-  at->out.file = fopen(at->unsealed, "w");
-  if (!at->out.file) {
-    tsr_cli_error("%s: %s", at->unsealed, strerror(errno));
-    return TSR_EXIT_INPUT;
-  }
-  return TSR_EXIT_OK;
+  snprintf(file, room, "%.*s.%s", size, stem, form);
+  char *path = path_join(o->folder, file);
+  free(file);
+  return path;
 }
 
 static void clear_bar(session *s)
@@ -112,12 +104,11 @@ static void clear_bar(session *s)
 static int reject(session *s, tsr_status status)
 {
   clear_bar(s);
-  const int code = tsr_cli_fail_input(status);
-  s->outcome = code == TSR_EXIT_OK ? s->outcome : code;
-  return code == TSR_EXIT_MEMORY ? code : TSR_EXIT_OK;
+  s->outcome = tsr_cli_fail_input(status);
+  return s->outcome == TSR_EXIT_MEMORY ? s->outcome : TSR_EXIT_OK;
 }
 
-static int open_item(session *s, const char *name, int is_only)
+static int open_item(session *s, const char *name)
 {
   const settings *o = &s->options;
   const tsr_audio_options options = {TSR_SIZED(tsr_audio_options), .raw = o->raw, .rate = o->rate,
@@ -129,23 +120,11 @@ static int open_item(session *s, const char *name, int is_only)
     return reject(s, status);
   }
   s->n_items++;
-  const int code = open_output(s, at, is_only);
-  if (at->out.file) {
+  if (o->files.n == 1 && !o->folder) { /* each segment as soon as it is heard */
+    at->out.file = stdout;
     writer_begin(&at->out);
   }
-  return code;
-}
-
-static void close_item(item *at)
-{
-  tsr_audio_close(at->audio);
-  if (at->path && at->out.file) {
-    fclose(at->out.file);
-    remove(at->unsealed);
-  }
-  free(at->path);
-  free(at->unsealed);
-  *at = (item){0};
+  return TSR_EXIT_OK;
 }
 
 /* ---- what is heard ----------------------------------------------------------------------------------------------- */
@@ -176,39 +155,46 @@ static void take_progress(void *user, int32_t sound, double seconds, double of)
   tsr_cli_progress_update(&s->progress, llround(heard), isnan(all) ? 0 : llround(all));
 }
 
-/* Writes what has not been written yet, and gives the file its name. */
-static int finish_item(session *s, item *at, const tsr_transcript *transcript)
+/* Writes what has not been written yet. */
+static int write_rest(item *at, FILE *file, const tsr_transcript *transcript)
 {
   int done = 1;
   if (!at->out.file) {
-    at->out.file = stdout;
+    at->out.file = file;
     writer_begin(&at->out);
   }
   for (int32_t i = at->out.n_taken; done && i < transcript->n_segments; i++) {
     done = writer_segment(&at->out, &transcript->segments[i]);
   }
-  if (!done || !writer_end(&at->out, at->name, transcript)) {
-    return tsr_cli_no_memory();
+  return done && writer_end(&at->out, at->name, transcript) ? TSR_EXIT_OK : tsr_cli_no_memory();
+}
+
+static int write_file(const session *s, item *at, const tsr_transcript *transcript)
+{
+  char *text = NULL, *path = make_path(&s->options, at->name);
+  size_t size = 0;
+  FILE *memory = open_memstream(&text, &size);
+  int code = memory && path ? write_rest(at, memory, transcript) : tsr_cli_no_memory();
+  if (memory && fclose(memory) != 0 && code == TSR_EXIT_OK) {
+    code = tsr_cli_no_memory();
   }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail(tsr_file_replace(path, text, size));
+  }
+  free(text);
+  free(path);
+  return code;
+}
+
+static int finish_item(session *s, item *at, const tsr_transcript *transcript)
+{
+  clear_bar(s);
   if (transcript->status != TSR_OK) {
-    clear_bar(s);
     tsr_cli_error("%s%s", transcript->error ? transcript->error : at->name,
                   transcript->n_segments > 0 ? "; what was heard before is written" : "");
     s->outcome = tsr_cli_exit_code(transcript->status);
   }
-  if (!at->path) {
-    return TSR_EXIT_OK; /* main tells of standard output */
-  }
-  int failed = ferror(at->out.file);
-  failed |= fclose(at->out.file);
-  at->out.file = NULL;
-  if (failed || rename(at->unsealed, at->path) != 0) {
-    clear_bar(s);
-    tsr_cli_error("%s: %s", at->path, strerror(errno));
-    remove(at->unsealed);
-    return TSR_EXIT_INPUT;
-  }
-  return TSR_EXIT_OK;
+  return s->options.folder ? write_file(s, at, transcript) : write_rest(at, stdout, transcript);
 }
 
 static int transcribe_items(session *s)
@@ -230,6 +216,14 @@ static int transcribe_items(session *s)
   return code;
 }
 
+static void close_items(session *s)
+{
+  for (int32_t i = 0; i < s->n_items; i++) {
+    tsr_audio_close(s->items[i].audio);
+  }
+  s->n_items = 0;
+}
+
 static int transcribe_all(session *s)
 {
   const tsr_names *files = &s->options.files;
@@ -237,15 +231,12 @@ static int transcribe_all(session *s)
   tsr_cli_progress_start(&s->progress, "transcribing, seconds of sound");
   for (int32_t i = 0; code == TSR_EXIT_OK && i < files->n;) {
     for (; code == TSR_EXIT_OK && i < files->n && s->n_items < GROUP; i++) {
-      code = open_item(s, files->values[i], files->n == 1);
+      code = open_item(s, files->values[i]);
     }
     if (code == TSR_EXIT_OK && s->n_items > 0) {
       code = transcribe_items(s);
     }
-    for (int32_t j = 0; j < s->n_items; j++) {
-      close_item(&s->items[j]);
-    }
-    s->n_items = 0;
+    close_items(s);
   }
   return code != TSR_EXIT_OK ? code : s->outcome;
 }
@@ -320,11 +311,26 @@ static int run(void *opaque)
 static void finish(void *opaque)
 {
   session *s = opaque;
-  for (int32_t i = 0; i < s->n_items; i++) {
-    close_item(&s->items[i]);
-  }
+  close_items(s);
   tsr_transcriber_close(s->transcriber);
   tsr_runtime_destroy(s->runtime);
+}
+
+/* No transcript replaces another one's. */
+static int check_names(const settings *o)
+{
+  for (int32_t i = 0; o->folder && i < o->files.n; i++) {
+    int size, other_size;
+    const char *stem = stem_of(o->files.values[i], &size);
+    for (int32_t j = 0; j < i; j++) {
+      const char *other = stem_of(o->files.values[j], &other_size);
+      if (size == other_size && memcmp(stem, other, (size_t)size) == 0) {
+        return tsr_cli_usage("transcribe", "%s and %s would both be written to %.*s.%s", o->files.values[j],
+                             o->files.values[i], size, stem, writer_forms[o->form]);
+      }
+    }
+  }
+  return TSR_EXIT_OK;
 }
 
 static int check(void *opaque)
@@ -345,6 +351,10 @@ static int check(void *opaque)
     tsr_cli_error("--out %s: there is no such folder", o->folder);
     return TSR_EXIT_INPUT;
   }
+  if (o->folder && access(o->folder, W_OK) != 0) { /* told before hours of sound are heard */
+    tsr_cli_error("--out %s: nothing can be written there", o->folder);
+    return TSR_EXIT_INPUT;
+  }
   if (o->temperatures.n > TSR_MOST_TEMPERATURES) {
     return tsr_cli_usage("transcribe", "--temperature takes at most %d numbers", TSR_MOST_TEMPERATURES);
   }
@@ -362,7 +372,7 @@ static int check(void *opaque)
   if (o->raw == 0 && (o->rate > 0 || o->channels > 0)) {
     return tsr_cli_usage("transcribe", "--rate and --channels describe raw samples, and need --raw");
   }
-  return TSR_EXIT_OK;
+  return check_names(o);
 }
 
 #define FIELD(member) TSR_FIELD(session, options.member)
