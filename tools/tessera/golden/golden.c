@@ -272,7 +272,8 @@ const tsr_command tsr_command_golden = {
              "model.safetensors, golden.json and golden.safetensors; if it holds train.safetensors, the loss, the "
              "gradients of all parameters (at most 1e-4 relative) and recorded training steps are compared too. "
              "Tensors of golden.safetensors whose names begin with \"long.\" are a second batch. Of a model of speech "
-             "the convolutions, the detected languages and the log-probabilities of tokens are compared, too.",
+             "the convolutions, the detected languages, the log-probabilities of tokens and when they are spoken are "
+             "compared, too.",
     .options = &options,
     .operands = operands,
     .missing = "one folder of recorded results is needed",

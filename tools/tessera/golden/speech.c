@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Replays what the original made of windows of sound with a model of speech: teacher forcing, the languages, and
- * searches, which are recorded as the calls of the original's generate().
+ * searches and times of tokens, which are recorded as the calls of the original's generate().
  */
 #include "tools/tessera/golden/speech.h"
 
@@ -12,6 +12,7 @@
 
 #include "tessera/generate.h"
 #include "tessera/inspect.h"
+#include "tessera/speech.h"
 #include "tools/tessera/golden/compare.h"
 
 enum { MOST_PREFIX = 256, MOST_LANGUAGES = 128 };
@@ -410,72 +411,193 @@ static tsr_status replay_alone(const replay *r, const json_t *entry, const tsr_g
   return status;
 }
 
-static tsr_status replay_search(replay *r, const json_t *entry, tsr_golden_search *summary)
+/* A recorded search, ready to be run. */
+typedef struct sought {
+  const char *call;
+  tsr_generate_options options;
+  tsr_details *details;
+  int32_t *ids;             /* [B, MOST_PREFIX] */
+  int32_t *lengths;         /* [B] */
+  const int32_t **prefixes; /* [B] */
+  tsr_generation generation;
+} sought;
+
+static void finish_search(sought *s)
 {
-  const char *name = json_string_value(json_object_get(entry, "name"));
-  const char *call = json_string_value(json_object_get(entry, "call"));
-  const int32_t n = r->input.n_batch;
-  *summary = (tsr_golden_search){.passed = 0};
-  snprintf(summary->name, sizeof summary->name, "%s", name ? name : "(no name)");
-  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
-  tsr_status status = tsr_generate_defaults(tsr_transformer_model(r->transformer), &options);
+  tsr_generation_finish(&s->generation);
+  tsr_details_destroy(s->details);
+  free(s->prefixes);
+  free(s->lengths);
+  free(s->ids);
+}
+
+/* name: of the search. finish_search in any case. */
+static tsr_status prepare_search(const replay *r, const json_t *entry, const char *name, sought *s)
+{
+  const tsr_model *model = tsr_transformer_model(r->transformer);
+  const size_t n = (size_t)r->input.n_batch;
+  *s =
+      (sought){.call = json_string_value(json_object_get(entry, "call")), .options = {TSR_SIZED(tsr_generate_options)}};
+  tsr_status status = tsr_generate_defaults(model, &s->options);
   if (status == TSR_OK) {
-    status = call ? read_call(r, entry, call, &options)
-                  : tsr_fail(TSR_ERR_FORMAT, "golden.json: '%s' has no call", summary->name);
+    status = s->call ? read_call(r, entry, s->call, &s->options)
+                     : tsr_fail(TSR_ERR_FORMAT, "golden.json: '%s' has no call", name);
   }
   if (status != TSR_OK) {
     return status;
   }
-  int32_t *ids = malloc((size_t)n * MOST_PREFIX * sizeof *ids), *lengths = malloc((size_t)n * sizeof *lengths);
-  const int32_t **prefixes = malloc((size_t)n * sizeof *prefixes);
-  tsr_details *details = NULL;
-  status = ids && lengths && prefixes ? tsr_details_create(&details) : no_memory();
-  for (int32_t b = 0; b < n && status == TSR_OK; b++) {
-    int32_t *own = ids + (size_t)b * MOST_PREFIX;
-    lengths[b] = make_prefix(r, entry, call, b, options.timestamps, own, &options.decoder_start_id);
-    prefixes[b] = own;
-    if (lengths[b] < 0) {
+  s->ids = malloc(n * MOST_PREFIX * sizeof *s->ids);
+  s->lengths = malloc(n * sizeof *s->lengths);
+  s->prefixes = malloc(n * sizeof *s->prefixes);
+  status = s->ids && s->lengths && s->prefixes ? tsr_details_create(&s->details) : no_memory();
+  for (int32_t b = 0; b < r->input.n_batch && status == TSR_OK; b++) {
+    int32_t *own = s->ids + (size_t)b * MOST_PREFIX;
+    s->lengths[b] = make_prefix(r, entry, s->call, b, s->options.timestamps, own, &s->options.decoder_start_id);
+    s->prefixes[b] = own;
+    if (s->lengths[b] < 0) {
       status = tsr_fail(TSR_ERR_FORMAT, "golden.json: '%s': a language or a task of the call is not in the vocabulary",
-                        summary->name);
+                        name);
     }
   }
-  tsr_generation generation = {0};
   if (status == TSR_OK) {
-    options.prefix = prefixes;
-    options.prefix_lengths = lengths;
-    options.details = options.beam > 1 ? NULL : details;
-    options.languages = r->languages;
-    options.n_languages = r->n_languages;
-    options.no_speech_id = token_of(r, "nospeech");
-    options.max_length += argument_of(call, "max_new_tokens") ? lengths[0] : 0; /* which do not count the prefix */
-    status = tsr_generate_features(r->transformer, n, r->windows, 0, &options, NULL, NULL, &generation);
+    s->options.prefix = s->prefixes;
+    s->options.prefix_lengths = s->lengths;
+    s->options.details = s->options.beam > 1 ? NULL : s->details;
+    s->options.languages = r->languages;
+    s->options.n_languages = r->n_languages;
+    s->options.no_speech_id = token_of(r, "nospeech");
+    s->options.max_length += argument_of(s->call, "max_new_tokens") ? s->lengths[0] : 0; /* they do not count it */
   }
+  return status;
+}
+
+static tsr_status run_search(const replay *r, const json_t *entry, sought *s, tsr_golden_search *summary)
+{
+  tsr_status status =
+      tsr_generate_features(r->transformer, r->input.n_batch, r->windows, 0, &s->options, NULL, NULL, &s->generation);
   if (status == TSR_OK) {
-    golden_resolve(r->config, &options);
-    status = golden_compare_search(entry, &generation, &options, r->request->score_tolerance, summary);
+    golden_resolve(r->config, &s->options);
+    status = golden_compare_search(entry, &s->generation, &s->options, r->request->score_tolerance, summary);
   }
-  if (status == TSR_OK && options.beam == 1 && !options.timestamps && summary->different == 0) {
-    tsr_generate_options alone = options; /* the device may choose */
+  return status;
+}
+
+static tsr_status replay_search(const replay *r, const json_t *entry, tsr_golden_search *summary)
+{
+  const char *name = json_string_value(json_object_get(entry, "name"));
+  sought s;
+  *summary = (tsr_golden_search){.passed = 0};
+  snprintf(summary->name, sizeof summary->name, "%s", name ? name : "(no name)");
+  tsr_status status = prepare_search(r, entry, summary->name, &s);
+  if (status == TSR_OK) {
+    status = run_search(r, entry, &s, summary);
+  }
+  if (status == TSR_OK && s.options.beam == 1 && !s.options.timestamps && summary->different == 0) {
+    tsr_generate_options alone = s.options; /* the device may choose */
     alone.details = NULL;
     status = replay_alone(r, entry, &alone, summary);
   }
-  if (status == TSR_OK && options.beam == 1) {
-    compare_logs(r, entry, &generation, details, lengths[0], summary);
+  if (status == TSR_OK && s.options.beam == 1) {
+    compare_logs(r, entry, &s.generation, s.details, s.lengths[0], summary);
     summary->passed = summary->passed && !(summary->score_error > r->request->score_tolerance);
   }
-  tsr_generation_finish(&generation);
-  tsr_details_destroy(details);
-  free(prefixes);
-  free(lengths);
-  free(ids);
+  finish_search(&s);
+  return status;
+}
+
+/* ---- times of tokens --------------------------------------------------------------------------------------------- */
+
+/* Of a window's columns, the first ones that the call counts: half of num_frames. */
+static int32_t used_columns(const replay *r, const char *call, int32_t window)
+{
+  const char *frames = argument_of(call, "num_frames"), *word;
+  if (!frames) {
+    return r->config->source_positions;
+  }
+  item_of(frames, window, &word);
+  return (int32_t)strtol(word, NULL, 10) / 2;
+}
+
+static tsr_status compare_times(const replay *r, const json_t *entry, const sought *s, tsr_golden_search *summary)
+{
+  enum { MEDIAN_WIDTH = 7 };
+  const json_t *recorded = json_object_get(entry, "token_timestamps");
+  tsr_status status = TSR_OK;
+  for (int32_t b = 0; b < r->input.n_batch && status == TSR_OK; b++) {
+    const json_t *row = json_array_get(recorded, (size_t)b);
+    int32_t n = 0;
+    const float *weights = tsr_details_alignment(s->details, b, 0, &n);
+    double *times = malloc(((size_t)n + 1) * sizeof *times);
+    double error = weights && json_array_size(row) > (size_t)n ? 0.0 : INFINITY;
+    status = times ? TSR_OK : no_memory();
+    if (status == TSR_OK && weights) {
+      status = tsr_speech_token_times(weights, s->options.n_alignment_heads, n, r->config->source_positions,
+                                      used_columns(r, s->call, b), MEDIAN_WIDTH, times);
+    }
+    for (int32_t i = 0; status == TSR_OK && error < INFINITY && i <= n; i++) {
+      error = fmax(error, error_of(json_array_get(row, (size_t)i), (float)times[i]));
+    }
+    if (!(error <= r->request->score_tolerance) && summary->different++ == 0) {
+      snprintf(summary->detail, sizeof summary->detail, "window %d: a token's time is off by %.3g s", (int)b, error);
+    }
+    summary->score_error = fmax(isnan(summary->score_error) ? 0.0 : summary->score_error, error);
+    free(times);
+  }
+  summary->passed = summary->passed && summary->different == 0;
+  return status;
+}
+
+/* The original takes windows together: one whose text has ended reads ends of text until all have ended, and these are
+ * rows of its attention, too. So the recorded sequences are what the decoder reads. */
+static tsr_status read_sequences(const replay *r, const json_t *entry, sought *s)
+{
+  const json_t *sequences = json_object_get(entry, "sequences");
+  for (int32_t b = 0; b < r->input.n_batch; b++) {
+    const json_t *row = json_array_get(sequences, (size_t)b);
+    const size_t n = json_array_size(row);
+    if (n < 3 || n > MOST_PREFIX || n != json_array_size(json_array_get(sequences, 0))) {
+      return tsr_fail(TSR_ERR_FORMAT, "golden.json: '%s': %zu ids of window %d; expected 3 to %d, as many for each",
+                      s->call, n, (int)b, MOST_PREFIX);
+    }
+    int32_t *own = s->ids + (size_t)b * MOST_PREFIX;
+    for (size_t i = 1; i + 1 < n; i++) {
+      own[i - 1] = (int32_t)json_integer_value(json_array_get(row, i));
+    }
+    s->lengths[b] = (int32_t)n - 2; /* the last one is not read */
+    s->options.max_length = (int32_t)n;
+  }
+  tsr_generation_finish(&s->generation);
+  s->options.alignment = 1;
+  return tsr_generate_features(r->transformer, r->input.n_batch, r->windows, 0, &s->options, NULL, NULL,
+                               &s->generation);
+}
+
+static tsr_status replay_times(const replay *r, const json_t *entry, tsr_golden_search *summary)
+{
+  const char *name = json_string_value(json_object_get(entry, "name"));
+  sought s;
+  *summary = (tsr_golden_search){.passed = 0};
+  snprintf(summary->name, sizeof summary->name, "times of %s", name ? name : "(no name)");
+  tsr_status status = prepare_search(r, entry, summary->name, &s);
+  if (status == TSR_OK) {
+    status = run_search(r, entry, &s, summary);
+  }
+  if (status == TSR_OK && summary->passed) {
+    status = read_sequences(r, entry, &s);
+  }
+  if (status == TSR_OK && summary->passed) {
+    status = compare_times(r, entry, &s, summary);
+  }
+  finish_search(&s);
   return status;
 }
 
 static tsr_status replay_all(replay *r, golden_outcome *o)
 {
   const json_t *entries = json_object_get(r->fixture->golden, "generate");
+  const json_t *times = json_object_get(r->fixture->golden, "token_timestamps");
   tsr_status status = read_all(r);
-  o->searches = calloc(json_array_size(entries) + 2, sizeof *o->searches);
+  o->searches = calloc(json_array_size(entries) + json_array_size(times) + 2, sizeof *o->searches);
   if (status == TSR_OK && !o->searches) {
     status = no_memory();
   }
@@ -493,6 +615,9 @@ static tsr_status replay_all(replay *r, golden_outcome *o)
   }
   for (size_t i = 0; i < json_array_size(entries) && status == TSR_OK; i++) {
     status = replay_search(r, json_array_get(entries, i), &o->searches[o->n++]);
+  }
+  for (size_t i = 0; i < json_array_size(times) && status == TSR_OK; i++) {
+    status = replay_times(r, json_array_get(times, i), &o->searches[o->n++]);
   }
   return status;
 }
