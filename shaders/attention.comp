@@ -90,8 +90,8 @@ void main()
     uint s = min(chunk + lane, keys - 1u);
     bool exists = chunk + lane < end;
     uint row = key_row(b, s, exists);
-    uint k_at = k_offset + row * k_stride[0] + s * k_stride[1] + h * k_stride[2];
-    uint v_start = v_offset + row * v_stride[0] + s * v_stride[1] + h * v_stride[2];
+    uint k_at = key_place(row, s, h);
+    uint v_start = value_place(row, s, h);
 
     float score[tile_rows];
     for (uint m = 0u; m < tile_rows; ++m) {

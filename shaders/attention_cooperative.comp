@@ -96,7 +96,7 @@ void find_wild(uint b, uint h, uint row, uint chunk, uint end, uint place)
     uint bits = scores[row * score_pitch + n / 8u][n / 2u % 4u] >> (n % 2u * 16u) & 0xffffu;
     uint s = min(chunk + n, end - 1u);
     bool exists = bits != EXCLUDED;
-    uint from = v_offset + key_row(b, s, exists) * v_stride[0] + s * v_stride[1] + h * v_stride[2];
+    uint from = value_place(key_row(b, s, exists), s, h);
     for (uint i = place; exists && i < width; i += row_lanes) {
       uvec4 x = floatBitsToUint(load_v(from + i));
       uint found = 0u;
@@ -177,7 +177,7 @@ void main()
       uint quad = i % depth_groups * 2u;
       uint s = min(chunk + n, end - 1u);
       bool exists = chunk + n < end;
-      uint from = k_offset + key_row(b, s, exists) * k_stride[0] + s * k_stride[1] + h * k_stride[2];
+      uint from = key_place(key_row(b, s, exists), s, h);
       vec4 x[2];
       [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         x[j] = exists && quad + j < depth ? load_k(from + quad + j) : vec4(0.0);
@@ -192,7 +192,7 @@ void main()
       uint quad = i % width_groups * 2u;
       uint s = min(chunk + n, end - 1u);
       bool exists = chunk + n < end;
-      uint from = v_offset + key_row(b, s, exists) * v_stride[0] + s * v_stride[1] + h * v_stride[2];
+      uint from = value_place(key_row(b, s, exists), s, h);
       vec4 x[2];
       [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         x[j] = exists && quad + j < width ? load_v(from + quad + j) : vec4(0.0);

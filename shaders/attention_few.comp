@@ -160,7 +160,7 @@ void main()
         uint s = min(chunk + r * keys_at_once + key_group, keys - 1u);
         bool exists = true;
         uint row = key_row(b, s, exists);
-        k_mine[r] = load_k(k_offset + row * k_stride[0] + s * k_stride[1] + h * k_stride[2] + there * k_stride[3]);
+        k_mine[r] = load_k(key_place(row, s, h) + there * k_stride[3]);
       }
       [[unroll]] for (uint m = 0u; m < tile_rows; ++m) {
         vec4 x = q_rows[m * depth + there];
@@ -226,7 +226,7 @@ void main()
         uint t = min(chunk + from + r * values_at_once + value_group, keys - 1u);
         bool row_exists = true;
         uint row = key_row(b, t, row_exists);
-        v_at[r] = v_offset + row * v_stride[0] + t * v_stride[1] + h * v_stride[2];
+        v_at[r] = value_place(row, t, h);
       }
       [[unroll]] for (uint c = 0u; c < value_parts; ++c) {
         uint j = min(value_lane + c * value_lanes, width - 1u);

@@ -75,7 +75,7 @@ bool is_finite(vec4 x)
       uint group = part * width_step + i % width_step;                                                                 \
       uint s = min(chunk + n, end - 1u);                                                                               \
       bool exists = chunk + n < end;                                                                                   \
-      uint at = v_offset + key_row(b, s, exists) * v_stride[0] + s * v_stride[1] + h * v_stride[2];                    \
+      uint at = value_place(key_row(b, s, exists), s, h);                                                              \
       vec4 x = exists && group < width ? load_v(at + group) : vec4(0.0);                                               \
       any_wild = any_wild || !is_finite(x);                                                                            \
       kv_tile[n * kv_pitch + i % width_step] = x;                                                                      \
@@ -186,7 +186,7 @@ void main()
         uint group = from + i % depth_step;
         uint s = min(chunk + n, end - 1u);
         bool exists = chunk + n < end;
-        uint at = k_offset + key_row(b, s, exists) * k_stride[0] + s * k_stride[1] + h * k_stride[2];
+        uint at = key_place(key_row(b, s, exists), s, h);
         kv_tile[n * kv_pitch + i % depth_step] = exists && group < depth ? load_k(at + group) : vec4(0.0);
       }
       barrier();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h])), one pass over
- * the keys (Dao et al. 2022, arXiv:2205.14135): for a run of keys the scores are computed, the largest so far and
+ * y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(cap(alpha * q[b, l, h] . k[b, s, h]))), one pass
+ * over the keys (Dao et al. 2022, arXiv:2205.14135): for a run of keys the scores are computed, the largest so far and
  * the sum of the exponentials are brought up to date, and y as far as it is known is scaled down where the largest
  * has risen. Two variants, chosen by the number of queries:
  *   - few (attention_few.c): vectors lie along the head's elements; k and v are read once, for all queries of a
@@ -32,7 +32,9 @@ typedef struct cpu_attention {
   cpu_masking masking;
   cpu_dropout dropout; /* with seed */
   float alpha;
+  float softcap; /* 0: none */
   int64_t B, L, S, H, K, J;
+  int64_t sharing; /* heads of q that share one of k and v */
   int64_t keys;    /* S; 0 if there is no row that a key could be in */
   int64_t n_items; /* few: of a sentence and a head; tiles: of a sentence, a head and a tile */
   int64_t n_tasks;
@@ -62,6 +64,7 @@ typedef struct cpu_places {
 } cpu_places;
 
 #define cpu_attention_places       CPU_WITH_VECTORS(cpu_attention_places)
+#define cpu_attention_cap          CPU_WITH_VECTORS(cpu_attention_cap)
 #define cpu_attention_bias         CPU_WITH_VECTORS(cpu_attention_bias)
 #define cpu_attention_weights      CPU_WITH_VECTORS(cpu_attention_weights)
 #define cpu_attention_turn         CPU_WITH_VECTORS(cpu_attention_turn)
@@ -99,6 +102,9 @@ int64_t cpu_attention_visible(const cpu_attention *a);
 
 /* Keys first .. first+n-1 of sentence b; n from 1 to CPU_KEYS. */
 void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int64_t n, cpu_places *places);
+
+/* scores = softcap tanh(scores / softcap), n of them in whole vectors. Only with softcap. */
+void cpu_attention_cap(const cpu_attention *a, float *scores, int64_t n);
 
 /* Biases on the scores of keys first .. first+n-1 of one query. scores has room for whole vectors; room for 2
  * CPU_KEYS floats. */

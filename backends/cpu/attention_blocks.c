@@ -195,6 +195,8 @@ cpu_attention cpu_attention_of(const cpu_line *line)
       .seed = cpu_operand(line, 8),
       .masking = cpu_masking_of(line, 3, plan->starts),
       .alpha = line->attributes.alpha,
+      .softcap = line->attributes.softcap,
+      .sharing = k->extent[2] > 0 ? q->extent[2] / k->extent[2] : 1,
       .B = q->extent[0],
       .L = q->extent[1],
       .S = k->extent[1],
@@ -252,6 +254,28 @@ void cpu_attention_places(const cpu_attention *a, int64_t b, int64_t first, int6
   for (int64_t i = n; i < cpu_whole(n); i++) {
     places->k[i] = places->k[n - 1];
     places->v[i] = places->v[n - 1];
+  }
+}
+
+/* tanh(z) to about two units in the last place: near 0 by a polynomial (Cephes), where the quotient would cancel. */
+static inline cpu_f32v tanh_of(cpu_f32v z)
+{
+  const cpu_f32v one = cpu_splat(1.0f), two = cpu_splat(2.0f), s = z * z;
+  const cpu_f32v size = cpu_min(cpu_splat(20.0f), cpu_abs(z)); /* beyond, it is 1; NaN stays */
+  cpu_f32v p = cpu_splat(-5.70498872745e-3f);
+  p = cpu_fma(p, s, cpu_splat(2.06390887954e-2f));
+  p = cpu_fma(p, s, cpu_splat(-5.37397155531e-2f));
+  p = cpu_fma(p, s, cpu_splat(1.33314422036e-1f));
+  p = cpu_fma(p, s, cpu_splat(-3.33332819422e-1f));
+  const cpu_f32v far = one - two / (cpu_exp(two * size) + one);
+  return cpu_select(size < cpu_splat(0.625f), cpu_fma(p * s, z, z), cpu_select(z < cpu_splat(0.0f), -far, far));
+}
+
+void cpu_attention_cap(const cpu_attention *a, float *scores, int64_t n)
+{
+  const cpu_f32v cap = cpu_splat(a->softcap);
+  for (int64_t s = 0; s < n; s += CPU_LANES) {
+    cpu_store(scores + s, cap * tanh_of(cpu_load(scores + s) / cap));
   }
 }
 

@@ -84,7 +84,7 @@ static void fill_row(const float *from, int64_t stride, int64_t n, float *to)
 static void gather(few *f, const cpu_tensor *t, int64_t h, const int64_t *at, int64_t width)
 {
   const int64_t size = cpu_element_size(t->dtype), n = t->extent[3];
-  const char *from = (const char *)t->data + h * t->stride[2] * size;
+  const char *from = (const char *)t->data + h / f->a->sharing * t->stride[2] * size;
   for (int64_t i = 0; i < CPU_LANES; i++) {
     float *to = f->gathered + i * width;
     f->gathered_at[i] = i * width;
@@ -124,7 +124,7 @@ static void multiply_keys(few *f, int64_t first, int64_t n)
   const cpu_f32v alpha = cpu_splat(a->alpha);
   for (int64_t s = 0; s < n; s += CPU_LANES) {
     for (int64_t h = 0; h < f->heads; h++) {
-      const float *k = (const float *)a->k->data + (f->head + h) * a->k->stride[2];
+      const float *k = (const float *)a->k->data + (f->head + h) / a->sharing * a->k->stride[2];
       const int64_t *at = f->places.k + s;
       if (!f->direct_k) {
         gather(f, a->k, f->head + h, at, f->K);
@@ -146,6 +146,9 @@ static void mask_scores(const few *f, int64_t query, int64_t first, int64_t n, f
 {
   const cpu_attention *a = f->a;
   const int64_t h = f->head + query / a->L, l = query % a->L;
+  if (a->softcap > 0.0f) {
+    cpu_attention_cap(a, scores, n);
+  }
   if (f->places.any_outside) {
     for (int64_t s = 0; s < n; s++) {
       scores[s] = f->places.outside[s] ? -INFINITY : scores[s];
@@ -281,7 +284,7 @@ static void multiply_values(few *f, int64_t first, int64_t n)
   const cpu_attention *a = f->a;
   for (int64_t s = 0; s < n; s += CPU_LANES) {
     for (int64_t h = 0; h < f->heads; h++) {
-      const float *v = (const float *)a->v->data + (f->head + h) * a->v->stride[2];
+      const float *v = (const float *)a->v->data + (f->head + h) / a->sharing * a->v->stride[2];
       const int64_t *at = f->places.v + s;
       if (!f->direct_v) {
         gather(f, a->v, f->head + h, at, f->J);

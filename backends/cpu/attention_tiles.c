@@ -64,7 +64,7 @@ uint64_t cpu_tiles_scratch(const cpu_attention *a)
 static void gather(tiles *t, const cpu_tensor *from, const int64_t *at, int64_t n, int64_t width)
 {
   const int64_t size = cpu_element_size(from->dtype);
-  const char *head = (const char *)from->data + t->h * from->stride[2] * size;
+  const char *head = (const char *)from->data + t->h / t->a->sharing * from->stride[2] * size;
   for (int64_t i = 0; i < n; i++) {
     const char *row = head + at[i] * size;
     float *to = t->keys + i * width;
@@ -208,7 +208,7 @@ static void multiply_keys(tiles *t, int64_t first, int64_t n)
   if (a->K > 0 && (a->rows || a->k->dtype != TSR_F32)) {
     gather(t, a->k, t->places.k, n, a->K);
   } else if (a->K > 0) {
-    keys = (const float *)a->k->data + t->places.k[0] + t->h * a->k->stride[2];
+    keys = (const float *)a->k->data + t->places.k[0] + t->h / a->sharing * a->k->stride[2];
     row = a->k->stride[1];
     step = a->k->stride[3];
   }
@@ -224,6 +224,9 @@ static void multiply_keys(tiles *t, int64_t first, int64_t n)
                                      .c = t->scores,
                                      .c_row = TILE};
   cpu_attention_multiply(&product);
+  for (int64_t s = 0; a->softcap > 0.0f && s < n; s++) {
+    cpu_attention_cap(a, t->scores + s * TILE, t->vectors * CPU_LANES);
+  }
   hide_keys(t, first, n);
   if (cpu_attention_biased(a)) {
     bias_scores(t, first, n);

@@ -28,7 +28,8 @@ void cpu_run_attention(const cpu_line *line, cpu_team *team)
   cpu_attention a = forward_of(line);
   assert(a.q->rank == 4 && a.k->rank == 4 && a.v->rank == 4 && a.y->rank == 4);
   assert(a.q->dtype == TSR_F32 && a.k->dtype == a.v->dtype && a.k->dtype != TSR_I8 && a.k->dtype != TSR_I32);
-  assert(a.k->extent[2] == a.H && a.v->extent[2] == a.H && a.k->extent[3] == a.K && a.v->extent[1] == a.S);
+  assert(a.k->extent[2] * a.sharing == a.H && a.v->extent[2] == a.k->extent[2]);
+  assert(a.k->extent[3] == a.K && a.v->extent[1] == a.S);
   assert(a.k->extent[0] == a.v->extent[0] && (a.rows || a.k->extent[0] == a.B));
   assert(a.J <= 1 || a.y->stride[3] == 1);
   assert(!a.weights || a.S <= 1 || a.weights->stride[3] == 1);

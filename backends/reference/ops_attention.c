@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y[b, l, h] = sum_s f w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h])), f the
- * dropout's factor or 1; one query at a time.
+ * y[b, l, h] = sum_s f w[b, h, l, s] v[b, s, g],  w = softmax_s(mask(cap(alpha * q[b, l, h] . k[b, s, g]))), f the
+ * dropout's factor or 1, g the head of k and v that head h sees; one query at a time.
  */
 #include "kernel.h"
 
@@ -18,6 +18,11 @@ static int64_t row_of(const ref_tensor *rows, const ref_tensor *k, int64_t b, in
   }
   const int64_t row = ref_i32(rows, b * rows->stride[0] + s * rows->stride[1]);
   return row < k->extent[0] ? row : -1;
+}
+
+static double capped(double softcap, double score)
+{
+  return softcap > 0 ? softcap * tanh(score / softcap) : score;
 }
 
 double ref_dot(const ref_tensor *q, const int64_t q_index[], const ref_tensor *k, const int64_t k_index[])
@@ -40,20 +45,22 @@ void ref_attention(const ref_line *line)
   double *scores = line->scratch, *w = scores + S, *sum = w + S;
 
   assert(q->rank == 4 && k->rank == 4 && v->rank == 4 && y->rank == 4);
-  assert(k->extent[2] == H && v->extent[2] == H && k->extent[3] == q->extent[3] && v->extent[1] == S);
+  assert(k->extent[2] == v->extent[2] && k->extent[3] == q->extent[3] && v->extent[1] == S);
+  assert(H == 0 || (k->extent[2] > 0 && H % k->extent[2] == 0));
   assert(k->extent[0] == v->extent[0] && (ref_present(rows) || k->extent[0] == B));
   assert(y->extent[0] == B && y->extent[1] == L && y->extent[2] == H && y->extent[3] == J);
 
   for (int64_t b = 0; b < B; b++) {
     for (int64_t l = 0; l < L; l++) {
       for (int64_t h = 0; h < H; h++) {
+        const int64_t g = h / (H / k->extent[2]);
         for (int64_t s = 0; s < S; s++) {
           const int64_t row = row_of(rows, k, b, s);
           scores[s] = -INFINITY;
           if (row >= 0 && !ref_excluded(&masking, b, h, l, s)) {
             const double score =
-                line->attributes.alpha * ref_dot(q, (int64_t[]){b, l, h, 0}, k, (int64_t[]){row, s, h, 0});
-            scores[s] = ref_biased(&masking, b, h, l, s, (float)score);
+                line->attributes.alpha * ref_dot(q, (int64_t[]){b, l, h, 0}, k, (int64_t[]){row, s, g, 0});
+            scores[s] = ref_biased(&masking, b, h, l, s, (float)capped(line->attributes.softcap, score));
           }
           w[s] = scores[s];
         }
@@ -64,7 +71,7 @@ void ref_attention(const ref_line *line)
           if (scores[s] == -INFINITY) {
             continue; /* not even a NaN of an excluded v is seen */
           }
-          const int64_t v_at = ref_element(v, (int64_t[]){row_of(rows, k, b, s), s, h, 0});
+          const int64_t v_at = ref_element(v, (int64_t[]){row_of(rows, k, b, s), s, g, 0});
           const double f = ref_drop_factor(&dropout, ((b * H + h) * L + l) * S + s);
           for (int64_t j = 0; j < J; j++) {
             sum[j] += f * w[s] * ref_widened(v, v_at + j * v->stride[3]);

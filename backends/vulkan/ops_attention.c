@@ -415,6 +415,8 @@ static void spec_attention(const tsr_vk_planner *planner, tsr_vk_dispatch *dispa
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_heads, a->q.extent[2]);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_kv_types, ATTENTION_KV_TYPES(k_type, v_type));
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_split_keys, t->split_keys);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_sharing, a->k.extent[2] > 0 ? a->q.extent[2] / a->k.extent[2] : 1);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_softcap_bits, tsr_vk_bits_of(planner->line->attributes.softcap));
   if (planner->plan->variant == TSR_VK_VARIANT_ATTENTION_COOP) {
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_shape, t->shape);
     tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_cooperative_tile_shape, t->tile_shape);

@@ -143,6 +143,12 @@ void tsr_gradient_mask(tsr_program *program, tsr_gradient_call *call)
 void tsr_gradient_attention(tsr_program *program, tsr_gradient_call *call)
 {
   const tsr_line_desc *line = &call->line;
+  if (line->attributes.softcap != 0.0f ||
+      shape_of(program, line->in[0]).extent[2] != shape_of(program, line->in[1]).extent[2]) {
+    tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED,
+                     "attention with a softcap, or with fewer heads of k and v than of q, has no gradient");
+    return;
+  }
   if (line->in[7] != TSR_NONE || call->out[1] != TSR_NONE || call->out[2] != TSR_NONE || call->out[0] == TSR_NONE) {
     tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED,
                      "attention has a gradient of its first result, without 'rows', and none of its weights and sums");

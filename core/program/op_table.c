@@ -42,7 +42,8 @@ enum {
   EXTENT = TSR_READS_EXTENT,
   PADDING = TSR_READS_PADDING,
   DTYPE = TSR_READS_DTYPE,
-  STRIDE = TSR_READS_STRIDE
+  STRIDE = TSR_READS_STRIDE,
+  SOFTCAP = TSR_READS_SOFTCAP
 };
 
 /* clang-format off */
@@ -161,12 +162,12 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
         .attributes = AXES, .cost = 1},
     [TSR_OP_ATTENTION] = {
         {.name = "attention", .tolerance = TSR_CLASS_PRODUCT,
-         .formula = "y = softmax(mask(alpha q k^T)) v, per head",
+         .formula = "y = softmax(mask(cap(alpha q k^T))) v, per head",
          .in = {{"q", F32, 0}, {"k", FLOATS, 0}, {"v", FLOATS, 0}, {"additive", F32, 1}, {"lengths", I32, 1},
                 {"position", I32, 1}, {"relative", F32, 1}, {"rows", I32, 1}, {"seed", I32, 1, .since = 2}},
          .out = {{"y", F32, 0}, {"weights", F32, 1}, {"lse", F32, 1, .since = 2}}},
         tsr_rule_attention, tsr_flops_attention, tsr_gradient_attention,
-        .attributes = ALPHA | CAUSAL | RELATIVE | DROPOUT | REDUCED_PRECISION,
+        .attributes = ALPHA | CAUSAL | RELATIVE | DROPOUT | REDUCED_PRECISION | SOFTCAP,
         .late = {LATE_OPERAND(1, HALVES, 4), LATE_OPERAND(2, HALVES, 4)}},
     [TSR_OP_DROPOUT] = {
         {.name = "dropout", .tolerance = TSR_CLASS_ELEMENTWISE,
@@ -426,10 +427,15 @@ static uint32_t later(uint32_t a, uint32_t b)
   return a > b ? a : b;
 }
 
+static int64_t heads_of(const tsr_program_desc *program, const tsr_line_desc *line, int32_t slot)
+{
+  return tsr_tensor_at(program, line->in[slot])->extent[2];
+}
+
 uint32_t tsr_line_since(const tsr_program_desc *program, int32_t line)
 {
   /* attributes of later minors that no backend may ignore, or take for something else */
-  enum { UNBIASED_SINCE = 3, CLAMPED_SINCE = 5, FACTORS_SINCE = 6 };
+  enum { UNBIASED_SINCE = 3, CLAMPED_SINCE = 5, FACTORS_SINCE = 6, GROUPED_SINCE = 9 };
   const tsr_line_desc *at = tsr_line_at(program, line);
   const tsr_op_row *row = tsr_op_row_of(at->op);
   uint32_t since = 0;
@@ -453,6 +459,10 @@ uint32_t tsr_line_since(const tsr_program_desc *program, int32_t line)
   }
   if (at->op == TSR_OP_ATTENTION && at->attributes.reduced_precision > 1) { /* before, it meant f16 whatever it was */
     since = later(since, FACTORS_SINCE);
+  }
+  if (at->op == TSR_OP_ATTENTION &&
+      (at->attributes.softcap != 0.0f || heads_of(program, at, 0) != heads_of(program, at, 1))) {
+    since = later(since, GROUPED_SINCE);
   }
   return since;
 }

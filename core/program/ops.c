@@ -194,7 +194,8 @@ tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args)
                      .clamped = masking->clamped,
                      .rate = args->rate,
                      .stream = args->stream,
-                     .reduced_precision = args->reduced_precision},
+                     .reduced_precision = args->reduced_precision,
+                     .softcap = args->softcap},
   };
   tsr_ref y = tsr_line_append(p, &line);
   if (args->weights) {

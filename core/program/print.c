@@ -135,6 +135,9 @@ static void put_attributes(writer *out, const tsr_program *program, const tsr_li
   if (reads & TSR_READS_K) {
     put(out, " k %d", a->k);
   }
+  if (reads & TSR_READS_SOFTCAP && a->softcap != 0.0f) {
+    put(out, " softcap %g", (double)a->softcap);
+  }
   if (reads & TSR_READS_STRIDE && a->stride != 1) {
     put(out, " stride %d", a->stride);
   }

@@ -127,7 +127,8 @@ enum {
   TSR_READS_EXTENT = 1 << 14,
   TSR_READS_PADDING = 1 << 15,
   TSR_READS_DTYPE = 1 << 16,
-  TSR_READS_STRIDE = 1 << 17
+  TSR_READS_STRIDE = 1 << 17,
+  TSR_READS_SOFTCAP = 1 << 18
 };
 
 /* Types that a slot takes since a later minor of the ABI than the one that named it. */

@@ -4,6 +4,8 @@
  */
 #include "core/program/rules.h"
 
+#include <math.h>
+
 const tsr_tensor_desc *tsr_rule_operand(const tsr_program *program, const tsr_line_desc *line, int32_t slot)
 {
   return &program->tensors[line->in[slot]];
@@ -318,20 +320,29 @@ int tsr_rule_heads(tsr_program *program, const tsr_line_desc *line)
   tsr_shape q = tsr_rule_shape(program, line, 0), k = tsr_rule_shape(program, line, 1),
             v = tsr_rule_shape(program, line, 2);
   int has_rows = line->in[7] != TSR_NONE;
-  if (q.extent[3] == k.extent[3] && q.extent[2] == k.extent[2] && k.extent[2] == v.extent[2] &&
+  const int64_t groups = k.extent[2];
+  const int is_grouped = line->op == TSR_OP_ATTENTION && groups > 0 && q.extent[2] % groups == 0;
+  if (q.extent[3] == k.extent[3] && (q.extent[2] == groups || is_grouped) && groups == v.extent[2] &&
       k.extent[1] == v.extent[1] && k.extent[0] == v.extent[0] && (has_rows || q.extent[0] == k.extent[0])) {
     return 1;
   }
   char text_q[128], text_k[128], text_v[128];
   tsr_program_fail(program, line->op, TSR_ERR_SHAPE,
-                   "q %s, k %s and v %s do not fit [B, L, H, K], [B, S, H, K], [B, S, H, J]",
+                   "q %s, k %s and v %s do not fit [B, L, H, K], [B, S, H, K], [B, S, H, J]%s",
                    tsr_shape_print(&q, text_q, sizeof text_q), tsr_shape_print(&k, text_k, sizeof text_k),
-                   tsr_shape_print(&v, text_v, sizeof text_v));
+                   tsr_shape_print(&v, text_v, sizeof text_v),
+                   line->op == TSR_OP_ATTENTION ? ", with the heads of k and v a divisor of H" : "");
   return 0;
 }
 
 int tsr_rule_attention(tsr_program *program, tsr_line_desc *line)
 {
+  const float softcap = line->attributes.softcap;
+  if (!(softcap >= 0.0f) || isinf(softcap)) {
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "softcap is a finite number of at least 0, not %g",
+                     (double)softcap);
+    return 0;
+  }
   if (!tsr_rule_heads(program, line)) {
     return 0;
   }

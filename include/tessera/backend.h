@@ -50,7 +50,7 @@ extern "C" {
 #endif
 
 #define TSR_ABI_MAJOR 1u
-#define TSR_ABI_MINOR 8u
+#define TSR_ABI_MINOR 9u
 
 #define TSR_BACKEND_QUERY_NAME "tessera_backend_query"
 
@@ -158,9 +158,9 @@ enum {
                             *                               out y, weights?, lse?
                             *                                               alpha, causal, bidirectional, max_distance,
                             *                                               clamped, rate, stream,
-                            *                                               reduced_precision
+                            *                                               reduced_precision, softcap
                             * seed, lse: since 1.2; reduced_precision, k and v f16|bf16: since 1.4; clamped: since
-                            * 1.5 */
+                            * 1.5; softcap, and k and v of fewer heads than q: since 1.9 */
 
   /* since 1.2: what training needs */
   TSR_OP_DROPOUT = 20,                /* in x, seed                       out y            rate, stream */
@@ -335,6 +335,9 @@ typedef struct tsr_op_attributes {
 
   /* since 1.8 */
   int32_t stride; /* conv1d: rows of x from a window to the next, at least 1 */
+
+  /* since 1.9; the host does not offer a line in which it is not 0 to a plugin whose abi_minor is older */
+  float softcap; /* attention: the bound that scores are squashed into before the masking; 0: none */
 } tsr_op_attributes;
 
 /* One line: an operator, its operands, its results. */
@@ -766,6 +769,9 @@ TSR_ABI_PIN(tsr_op_attributes, reduced_precision, 80);
 TSR_ABI_PIN(tsr_op_attributes, clamped, 84);
 TSR_ABI_PIN(tsr_device_properties, state_types, 584);
 TSR_ABI_PIN(tsr_fusion_extension, operands_until, 8);
+/* Those of 1.8 and 1.9. */
+TSR_ABI_PIN(tsr_op_attributes, stride, 88);
+TSR_ABI_PIN(tsr_op_attributes, softcap, 92);
 /* Those of 1.6. */
 TSR_ABI_PIN(tsr_device_properties, runs_in_hand, 600);
 TSR_ABI_PIN(tsr_runs_extension, run_many, 8);

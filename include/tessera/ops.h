@@ -162,8 +162,11 @@ typedef struct tsr_masking {
 TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
 
 /* Fused attention (Vaswani et al. 2017, arXiv:1706.03762; one pass over the keys: Dao et al. 2022, arXiv:2205.14135):
- *   y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(alpha * q[b, l, h] . k[b, s, h]))
+ *   y[b, l, h] = sum_s w[b, h, l, s] v[b, s, h],  w = softmax_s(mask(cap(alpha * q[b, l, h] . k[b, s, h])))
  *   q [B, L, H, K] f32;  k [B, S, H, K] and v [B, S, H, J] f32|f16|bf16, both of one type
+ *   k and v may have fewer heads than q, G of them, a divisor of H (grouped queries; Ainslie et al. 2023,
+ *        arXiv:2305.13245): then head h of q sees head h / (H / G) of k and v, rounded down
+ *   cap(x) = softcap tanh(x / softcap), or x where softcap is 0 (Gemma 2, 2024, arXiv:2408.00118)
  *   rows [B, S] i32 or TSR_NONE: if given, k is [R, S, H, K] and v [R, S, H, J], and key s of sentence b is row
  *        rows[b, s]: a beam's history without moving the cache. A row outside 0 .. R-1 is excluded.
  *   weights: if not NULL, receives w [B, H, L, S]
@@ -172,8 +175,9 @@ TSR_API tsr_ref tsr_mask(tsr_program *p, tsr_ref x, const tsr_masking *masking);
  *   lse: if not NULL, receives ln sum_s exp(z[b, h, l, s]) of the masked scores z, [B, H, L] f32; -inf where every key
  *        is excluded
  * Returns y [B, L, H, J]. A query with every key excluded gives zeros, in y and in w. What excluded keys hold is not
- * seen, in v too: NaN there does no harm. Scores count as f32: alpha * q . k is rounded before the masking. Never holds
- * the scores in memory unless w is asked for. Class: product.
+ * seen, in v too: NaN there does no harm. Scores count as f32: alpha * q . k, or its cap, is rounded before the
+ * masking. Never holds the scores in memory unless w is asked for. Class: product. A softcap below 0 or not finite is
+ * an error, TSR_ERR_ARGUMENT.
  *   reduced_precision: 1, TSR_F16, TSR_BF16: the factors of both products may be rounded to f16 (1 too), or to bf16: q,
  *        or alpha q, and k; v and the weights, which are then exp(z - the largest z so far), dropped out or not, before
  *        they are divided by their sum. The scores, the softmax and its sum, w as a result and lse stay f32. */
@@ -188,6 +192,7 @@ typedef struct tsr_attention_args {
   int32_t stream;            /* of the dropout */
   tsr_ref *lse;              /* or NULL */
   int32_t reduced_precision; /* 0: all of f32; 1, TSR_F16, TSR_BF16 */
+  float softcap;             /* bound of the scores; 0: none */
 } tsr_attention_args;
 TSR_API tsr_ref tsr_attention(tsr_program *p, const tsr_attention_args *args);
 

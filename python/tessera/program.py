@@ -319,19 +319,22 @@ class Program:
         rate: float = 0.0,
         stream: int = 0,
         factors: Optional[str] = None,
+        softcap: float = 0.0,
         weights: bool = False,
     ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
         """Fused attention: q [B, L, H, K], k [B, S, H, K], v [B, S, H, J] give [B, L, H, J]; with ``weights`` also the
         weights, [B, H, L, S].
 
         alpha: the factor of the scores; None: 1 / sqrt(K). rows: [B, S] i32, which row of k and v each key is.
-        seed, rate, stream: of a dropout of the weights."""
+        seed, rate, stream: of a dropout of the weights. softcap: a bound of the scores before the masking. k and v may
+        have fewer heads than q, a divisor of their number."""
         args = ffi.new("tsr_attention_args *")
         args.q, args.k, args.v, args.rows = self._ref(q), self._ref(k), self._ref(v), self._ref(rows)
         self._masking(masking, args.masking)
         args.alpha = q.shape[-1] ** -0.5 if alpha is None else alpha
         args.seed, args.rate, args.stream = self._ref(seed), rate, stream
         args.reduced_precision = 0 if factors is None else _chosen("factors", factors, _DTYPES)
+        args.softcap = softcap
         also = ffi.new("tsr_ref *")
         args.weights = also if weights else ffi.NULL
         made = self._take(lib.tsr_attention(self._program, args))

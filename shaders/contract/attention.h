@@ -19,6 +19,9 @@ CONSTANT(attention, 11, kv_types, ATTENTION_KV_TYPES(TYPE_F32, TYPE_F32));
 CONSTANT(attention, 12, split_keys, 0u); /* keys of a split; 0: there is one */
 /* Words into scratch: of each query and split its header, and its part of y; with ATTENTION_HALVES all of y */
 CONSTANT(attention, 13, partial_at, 0u);
+/* 14 and 15 are the shader's own. */
+CONSTANT(attention, 16, sharing, 1u);      /* heads of q that share one of k and v */
+CONSTANT(attention, 17, softcap_bits, 0u); /* 0: none */
 
 /* Strides: of q b, l, h, k; of k and v sentence or row, s, h, last. With QUADS all but the last count groups of
  * four. */

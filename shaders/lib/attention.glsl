@@ -80,6 +80,17 @@ uint key_row(uint b, uint s, inout bool exists)
   return min(row, k_rows - 1u);
 }
 
+/* Where the key, or the value, s of a row begins that head h of q sees */
+uint key_place(uint row, uint s, uint h)
+{
+  return k_offset + row * k_stride[0] + s * k_stride[1] + h / sharing * k_stride[2];
+}
+
+uint value_place(uint row, uint s, uint h)
+{
+  return v_offset + row * v_stride[0] + s * v_stride[1] + h / sharing * v_stride[2];
+}
+
 /* The bits of the score of key s for query l, once it is seen, with what is added to it */
 uint masked_score(float score, uint b, uint h, uint l, uint s, int first)
 {
@@ -88,7 +99,12 @@ uint masked_score(float score, uint b, uint h, uint l, uint s, int first)
     added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] + l * additive_stride[2] +
                             s * additive_stride[3]);
   }
-  return biased(times(alpha_bits, score), added, relative_bias(h, l, s, first));
+  float scaled = times(alpha_bits, score);
+  if (softcap_bits != 0u) {
+    float softcap = uintBitsToFloat(softcap_bits);
+    scaled = softcap * tanh_accurate(scaled / softcap);
+  }
+  return biased(scaled, added, relative_bias(h, l, s, first));
 }
 
 uint split_count()

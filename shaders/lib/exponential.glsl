@@ -26,6 +26,17 @@ float exp_accurate(float x)
   return uintBitsToFloat(is_nan(x) ? floatBitsToUint(x) : floatBitsToUint(scale_by_power(y, int(n))));
 }
 
+/* tanh(x) to about two units in the last place: near 0 by a polynomial (Cephes), where the quotient would cancel. */
+float tanh_accurate(float x)
+{
+  float size = abs(x), s = x * x;
+  float p = -3.33332819422e-1 + s * (1.33314422036e-1 + s * (-5.37397155531e-2 +
+            s * (2.06390887954e-2 + s * -5.70498872745e-3)));
+  float far = 1.0 - 2.0 / (exp_accurate(2.0 * min(size, 20.0)) + 1.0);
+  float y = size < 0.625 ? x + x * (s * p) : x < 0.0 ? -far : far;
+  return nan_if(is_nan(x), y);
+}
+
 /* ln x of a positive, normal x, to about one unit: x = m 2^n, m in [sqrt(1/2), sqrt(2)). */
 float log_accurate(float x)
 {

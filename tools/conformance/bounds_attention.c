@@ -173,6 +173,17 @@ static void bound_score(score *result, double value, double error, const check_a
   result->error = fmax(high - result->value, result->value - low);
 }
 
+/* cap tanh(x / cap), whose slope is at most 1. Quotient, tanh and product err by about twelve units of the result: near
+ * 0 the tanh is a polynomial without cancellation, and beyond it 1 - 2 / (exp(2 z) + 1), z at least 0.6. */
+static void bound_cap(float softcap, double *value, double *error)
+{
+  if (softcap > 0.0f) {
+    const double cap = (double)softcap;
+    *value = cap * tanh(*value / cap);
+    *error = fmin(*error + 24.0 * CHECK_U * fabs(*value) + FLT_MIN * (1.0 + cap), 2.0 * cap);
+  }
+}
+
 /* The type to which a line may round its factors; 0: to none. */
 static int32_t factors_of(const tsr_line_desc *line)
 {
@@ -221,7 +232,7 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
     }
     dot = size = carried = 0.0;
     int64_t at_q = check_place(&q, b, l, h, 0);
-    int64_t at_k = check_place(&k, scores[s].row, s, h, 0);
+    int64_t at_k = check_place(&k, scores[s].row, s, h / (q.extent[2] / k.extent[2]), 0);
     for (int64_t i = 0; i < q.extent[3]; i++, at_q += q.stride[3], at_k += k.stride[3]) {
       double qv = check_value(&q, at_q);
       double kv = check_value(&k, at_k);
@@ -239,7 +250,9 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
       carried += eq * fabs(kv) + ek * fabs(qv) + eq * ek;
     }
     double error = fabs(alpha) * (carried + roundings * size) + FLT_MIN * (double)q.extent[3];
-    bound_score(&scores[s], alpha * dot, error, &addend);
+    double value = alpha * dot;
+    bound_cap(line->attributes.softcap, &value, &error);
+    bound_score(&scores[s], value, error, &addend);
     special |= scores[s].value != scores[s].value || scores[s].value == INFINITY;
     overflows |= fmax(size, fabs(alpha) * size) > FLT_MAX;
   }
@@ -298,7 +311,7 @@ static void bound_results(const check_tensor *v, const results *r, const score *
       if (scores[s].value == -INFINITY) {
         continue;
       }
-      place = check_place(v, scores[s].row, s, h, j);
+      place = check_place(v, scores[s].row, s, h / (r->y.extent[2] / v->extent[2]), j);
       double weight = scores[s].weight / total;
       error = fmin(1.0, scores[s].spread / total + weight * (spread / total));
       double carried = check_error(v, place);

@@ -26,7 +26,8 @@ tsr_ref check_attention_operand(check_build *build, const attention_params *p, t
 {
   /* queries are those that can be cut */
   const int32_t dimension[TSR_MAX_RANK] = {CHECK_UNCUT, queries ? CHECK_DIMENSION_1 : CHECK_UNCUT};
-  tsr_shape shape = TSR_SHAPE(n_batch, n_positions, p->n_heads, width), cache = shape;
+  const int64_t n_heads = queries || p->groups == 0 ? p->n_heads : p->groups;
+  tsr_shape shape = TSR_SHAPE(n_batch, n_positions, n_heads, width), cache = shape;
 
   if (p->layout == 1) {
     cache.extent[1] += 3;
@@ -66,7 +67,7 @@ static void build_attention(check_build *build, const void *data)
   const attention_params *p = data;
   int64_t n_rows = p->rows ? p->n_batch + 2 : p->n_batch;
   tsr_dtype dtype = p->dtype ? p->dtype : TSR_F32;
-  tsr_attention_args args = {.alpha = p->alpha};
+  tsr_attention_args args = {.alpha = p->alpha, .softcap = p->softcap};
   check_fill rows = CHECK_FILL(.low = 0, .high = (int32_t)n_rows - 1);
   tsr_ref weights = TSR_NONE, lse = TSR_NONE;
 
@@ -117,6 +118,9 @@ char *check_attention_text(const attention_params *p, char *text, size_t size)
   if (p->reduced && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",narrow%s%s", p->reduced > 1 ? " " : "",
              p->reduced > 1 ? tsr_dtype_name(p->reduced) : "");
+  }
+  if ((p->groups || p->softcap != 0.0f) && strlen(text) < size) {
+    snprintf(text + strlen(text), size - strlen(text), ",groups=%d,softcap=%g", (int)p->groups, (double)p->softcap);
   }
   if ((p->hidden || p->hidden_k) && strlen(text) < size) {
     snprintf(text + strlen(text), size - strlen(text), ",hidden=%d+%d:%d", (int)p->hidden, (int)p->spread,
@@ -435,6 +439,40 @@ static void add_bf16(check_table *table)
                     .lse = 1));
 }
 
+/* Heads of k and v that several of q share, and scores that are squashed: far beyond the cap, about as large, and far
+ * below it. */
+static void add_grouped(check_table *table)
+{
+  static const float caps[] = {0.0f, 2.0f, 50.0f, 0.01f};
+  static const int32_t groups[] = {1, 2, 3, 6};
+
+  for (int32_t i = 0; i < COUNT_OF(groups); i++) {
+    const attention_params p = {.n_heads = 6, .groups = groups[i], .softcap = caps[i]};
+    for (int32_t j = 0; j < 4; j++) {
+      add(table, PARAMS(.n_heads = p.n_heads, .groups = p.groups, .softcap = p.softcap, .layout = j, .lse = 1,
+                        .n_queries = j % 2 ? 1 : 20, .n_keys = 37, .weights = j == 3, .rows = j == 1 ? 2 : 0,
+                        .masking = check_maskings[j % 2 ? 7 : 2]));
+      add(table, PARAMS(.n_heads = p.n_heads, .groups = p.groups, .softcap = caps[j], .alpha = 1.0f, .n_queries = 17,
+                        .n_keys = 70, .k = 20, .j = 12, .view = check_operand_views[j]));
+    }
+    add(table, PARAMS(.n_heads = 6, .groups = groups[i], .softcap = caps[i], .dtype = TSR_F16, .n_queries = 1,
+                      .n_keys = 130, .k = 64, .j = 64, .layout = 1, .rows = 2));
+    add(table, PARAMS(.n_heads = 6, .groups = groups[i], .softcap = caps[i], .dtype = TSR_BF16, .n_queries = 33,
+                      .n_keys = 33, .k = 64, .j = 64, .masking = check_maskings[1]));
+    add(table, PARAMS(.n_heads = 6, .groups = groups[i], .softcap = caps[i], .reduced = 1, .n_queries = 40,
+                      .n_keys = 65, .k = 32, .j = 32, .masking = check_maskings[1]));
+  }
+  for (int32_t i = 0; i < COUNT_OF(operand_data); i++) {
+    add(table, PARAMS(.softcap = 2.0f, .data_q = operand_data[i][0], .data_k = operand_data[i][1],
+                      .data_v = operand_data[i][2], .n_queries = i % 2 ? 1 : 18, .weights = i % 2));
+  }
+  for (int32_t i = 0; i < CHECK_MASKINGS; i += 3) {
+    add(table, PARAMS(.softcap = 1.0f, .alpha = 1.0f, .masking = check_maskings[i], .n_queries = i % 2 ? 1 : 18));
+  }
+  add(table, PARAMS(.softcap = 50.0f, .groups = 1, .n_keys = 0));
+  add(table, PARAMS(.softcap = 50.0f, .groups = 1, .k = 0, .weights = 1));
+}
+
 /* Sentences of 300 tokens, documents of 2,000; the steps that decode them. */
 static void add_large(check_table *table)
 {
@@ -443,6 +481,10 @@ static void add_large(check_table *table)
   static const int32_t dtypes[] = {0, TSR_F16, TSR_BF16};
 
   add(table, PARAMS(.n_batch = 1, .n_queries = 300, .n_keys = 300, .k = 64, .j = 64, .masking = causal, .lse = 1));
+  add(table, PARAMS(.n_batch = 1, .n_heads = 4, .groups = 2, .softcap = 50.0f, .alpha = 0.0625f, .n_queries = 150,
+                    .n_keys = 300, .k = 256, .j = 256, .masking = causal));
+  add(table, PARAMS(.n_heads = 8, .groups = 4, .softcap = 50.0f, .alpha = 0.0625f, .n_queries = 1, .n_keys = 1000,
+                    .k = 256, .j = 256, .layout = 1, .rows = 2, .masking = caches));
   add(table, PARAMS(.n_batch = 2, .n_queries = 150, .n_keys = 300, .k = 32, .j = 32, .weights = 1,
                     .masking = {.lengths = 5, .buckets = 32, .bidirectional = 1, .max_distance = 128, .position = 4}));
   /* Heads that pass through shared memory in parts. */
@@ -528,6 +570,7 @@ void check_cases_attention(check_table *table)
   add_halves(table, TSR_BF16);
   add_reduced(table);
   add_bf16(table);
+  add_grouped(table);
   table->large = 1;
   add_large(table);
   table->large = 2; /* each shows a kernel what no other does */
@@ -620,6 +663,12 @@ void check_random_attention(check_table *table, check_draw *draw, int32_t what)
   p.masking = check_masking_draw(draw);
   check_attention_draw_data(draw, &p);
   check_attention_draw_dropout(draw, &p);
+  if (check_draw_once_in(draw, 4)) {
+    static const float caps[] = {0.0f, 1.0f, 30.0f, 50.0f};
+    p.groups = p.n_heads > 0 ? check_draw_size(draw, p.n_heads) : 0;
+    p.n_heads = p.groups > 0 ? p.n_heads / p.groups * p.groups : 0;
+    p.softcap = CHECK_DRAW(draw, caps);
+  }
   if (what == CHECK_ATTENTION_HALVES) {
     p.reduced = check_draw_below(draw, 2);
     p.dtype = check_float_dtypes[p.reduced ? check_draw_below(draw, 3) : 1 + check_draw_below(draw, 2)];

@@ -16,8 +16,9 @@ typedef struct attention_params {
   int32_t chain, dscores, view_y,
       data_dy; /* of the gradient. chain: y and lse come from an attention in the same program */
   int32_t hidden_q,
-      hidden_dy; /* likewise: q is NaN or infinite before that query, dy before hidden_dy - spread * column */
-  float alpha, rate;
+      hidden_dy;  /* likewise: q is NaN or infinite before that query, dy before hidden_dy - spread * column */
+  int32_t groups; /* heads of k and v; 0: as many as q has */
+  float alpha, rate, softcap;
   masking_params masking;
 } attention_params;
 
@@ -48,7 +49,8 @@ extern const int32_t check_operand_views[CHECK_OPERAND_VIEWS];
 extern const float check_rates[CHECK_RATES];
 extern const int32_t check_streams[CHECK_STREAMS];
 
-/* q (queries: 1), k or v of that type, [n_batch, n_positions, H, width], in the layout and view of the case. */
+/* q (queries: 1), k or v of that type, [n_batch, n_positions, H, width], in the layout and view of the case; of k and v
+ * H is the number of groups. */
 tsr_ref check_attention_operand(check_build *build, const attention_params *p, tsr_dtype dtype, int32_t queries,
                                 int64_t n_batch, int64_t n_positions, int64_t width, check_fill fill);
 

@@ -2,6 +2,7 @@
  *
  * core/program: builders, views, shape rules, errors, the memory plan.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -549,6 +550,44 @@ static void test_conv1d_errors(void **state)
   }
 }
 
+/* Heads that share keys and values, and the bound of scores. */
+static void test_attention(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref q = tsr_input(p, "q", TSR_F32, TSR_SHAPE(2, 5, 6, 8)), k = tsr_input(p, "k", TSR_F32, TSR_SHAPE(2, 7, 3, 8));
+  tsr_attention_args args = {.q = q, .k = k, .v = k, .alpha = 1.0f, .softcap = 50.0f};
+  assert_shape(p, tsr_attention(p, &args), TSR_SHAPE(2, 5, 6, 8));
+  char text[300];
+  assert_non_null(strstr(tsr_program_print_line(p, 0, text, sizeof text), " softcap 50"));
+  assert_int_equal(tsr_program_status(p), TSR_OK);
+}
+
+static void test_attention_errors(void **state)
+{
+  static const struct {
+    int64_t heads;
+    float softcap;
+    tsr_status status;
+    const char *fragment;
+  } cases[] = {{4, 0.0f, TSR_ERR_SHAPE, "with the heads of k and v a divisor of H"},
+               {0, 0.0f, TSR_ERR_SHAPE, "with the heads of k and v a divisor of H"},
+               {12, 0.0f, TSR_ERR_SHAPE, "with the heads of k and v a divisor of H"},
+               {6, -1.0f, TSR_ERR_ARGUMENT, "softcap is a finite number of at least 0, not -1"},
+               {6, INFINITY, TSR_ERR_ARGUMENT, "softcap is a finite number of at least 0, not inf"},
+               {6, NAN, TSR_ERR_ARGUMENT, "softcap is a finite number of at least 0"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tsr_program *p;
+    assert_int_equal(tsr_program_create(&p), TSR_OK);
+    tsr_ref q = tsr_input(p, "q", TSR_F32, TSR_SHAPE(2, 5, 6, 8));
+    tsr_ref k = tsr_input(p, "k", TSR_F32, TSR_SHAPE(2, 7, cases[i].heads, 8));
+    tsr_attention_args args = {.q = q, .k = k, .v = k, .alpha = 1.0f, .softcap = cases[i].softcap};
+    assert_int_equal(tsr_attention(p, &args), TSR_INVALID);
+    assert_error(p, cases[i].status, cases[i].fragment);
+    tsr_program_destroy(p);
+  }
+}
+
 /* What a backend of an older minor is not asked about: by the operands, types and attributes that a line has. */
 static void test_since(void **state)
 {
@@ -560,7 +599,7 @@ static void test_since(void **state)
   tsr_ref k = tsr_input(p, "k", TSR_BF16, TSR_SHAPE(1, 2, 1, 4));
   tsr_ref whole = tsr_input(p, "whole", TSR_I8, TSR_SHAPE(4, 16));
   tsr_ref halves = tsr_input(p, "halves", TSR_F16, TSR_SHAPE(4, 1));
-  uint32_t expected[18];
+  uint32_t expected[20];
   int32_t n = 0;
   tsr_matmul(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), expected[n++] = 0;
   tsr_matmul_reduced_precision(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, 0),
@@ -583,6 +622,9 @@ static void test_since(void **state)
   tsr_attention(p, &args), expected[n++] = 0;
   args.reduced_precision = TSR_BF16; /* an older backend would take it for f16 */
   tsr_attention(p, &args), expected[n++] = 6;
+  tsr_attention(p, &(tsr_attention_args){.q = q, .k = q, .v = q, .alpha = 1.0f, .softcap = 5.0f}), expected[n++] = 9;
+  tsr_ref two = tsr_reshape(p, q, TSR_SHAPE(1, 2, 2, 2)), one = tsr_slice(p, two, 2, 0, 1);
+  tsr_attention(p, &(tsr_attention_args){.q = two, .k = one, .v = one, .alpha = 1.0f}), expected[n++] = 9;
   tsr_conv1d(p, tsr_reshape(p, x, TSR_SHAPE(1, 2, 4)), tsr_reshape(p, q, TSR_SHAPE(1, 2, 4)), TSR_NONE, 1, 0);
   expected[n++] = 8;
   assert_int_equal(tsr_program_status(p), TSR_OK);
@@ -722,6 +764,8 @@ int main(void)
       TEST(test_outputs),
       TEST(test_scopes),
       cmocka_unit_test(test_slots),
+      TEST(test_attention),
+      cmocka_unit_test(test_attention_errors),
       TEST(test_conv1d),
       TEST(test_conv1d_errors),
       TEST(test_since),
