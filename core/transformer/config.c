@@ -10,7 +10,8 @@
 static const tsr_family *const families[] = {
     &tsr_family_bart,       &tsr_family_ctranslate2, &tsr_family_m2m_100, &tsr_family_marian,
     &tsr_family_marian_npz, &tsr_family_mbart,       &tsr_family_mt5,     &tsr_family_nn_transformer,
-    &tsr_family_pegasus,    &tsr_family_t5,          &tsr_family_umt5,    &tsr_family_whisper,
+    &tsr_family_pegasus,    &tsr_family_t5,          &tsr_family_t5gemma, &tsr_family_umt5,
+    &tsr_family_whisper,
 };
 
 /* Of several names for one, the first is what is written. */
@@ -159,7 +160,7 @@ static tsr_status read_family(tsr_config *file, tsr_transformer_config *config, 
   }
   *family = tsr_family_find(type);
   if (!*family) {
-    char known[128];
+    char known[192];
     return tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key 'model_type': this build does not know the family '%s'; it knows %s",
                     file->path, type, tsr_family_list(known, sizeof known));
   }

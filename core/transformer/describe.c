@@ -55,12 +55,12 @@ static const field fields[] = {
     INTEGER(target_vocabulary, 0, TSR_MAX_VOCABULARY),
     INTEGER(max_positions, TSR_MIN_POSITIONS, TSR_MAX_POSITIONS),
     INTEGER(norm, TSR_NORM_LAYER, TSR_NORM_LAYER_STD),
-    INTEGER(norm_position, TSR_NORM_POST, TSR_NORM_PRE),
+    INTEGER(norm_position, TSR_NORM_POST, TSR_NORM_SANDWICH),
     FLAG(final_norm),
     FLAG(embedding_norm),
     INTEGER(activation, TSR_ACTIVATION_NONE, TSR_ACTIVATION_SILU),
     FLAG(gated),
-    INTEGER(position, TSR_POSITION_NONE, TSR_POSITION_RELATIVE_CLAMPED),
+    INTEGER(position, TSR_POSITION_NONE, TSR_POSITION_ROTARY),
     INTEGER(position_offset, 0, TSR_MAX_VOCABULARY),
     INTEGER(relative_buckets, 0, TSR_MAX_POSITIONS),
     INTEGER(relative_distance, 0, TSR_MAX_POSITIONS),
@@ -81,6 +81,13 @@ static const field fields[] = {
     OPTIONAL(decoder_start_id, -1, MAX_ID),
     INTEGER(mels, 0, TSR_MAX_MELS),
     INTEGER(source_positions, 0, TSR_MAX_POSITIONS),
+    OPTIONAL(encoder_key_heads, 0, TSR_MAX_HEADS),
+    OPTIONAL(decoder_key_heads, 0, TSR_MAX_HEADS),
+    INTEGER(window, 0, TSR_MAX_POSITIONS),
+    INTEGER(window_period, 0, TSR_MAX_LAYERS),
+    FLOAT(rotary_theta),
+    FLOAT(attention_softcap),
+    FLOAT(logits_softcap),
 };
 
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };
@@ -197,7 +204,7 @@ tsr_status tsr_transformer_config_describe(const tsr_save_options *options, tsr_
   *file = NULL;
   *family = memchr(config->family, '\0', sizeof config->family) ? tsr_family_find(config->family) : NULL;
   if (!*family) {
-    char known[128];
+    char known[192];
     return tsr_fail(TSR_ERR_ARGUMENT, "%s: field 'family' is '%.*s'; this build knows %s", source,
                     (int)sizeof config->family, config->family, tsr_family_list(known, sizeof known));
   }

@@ -13,6 +13,7 @@ tsr_stack tsr_stack_encoder(const tsr_transformer_config *config)
   return (tsr_stack){.name = "encoder",
                      .layers = config->encoder_layers,
                      .heads = config->encoder_heads,
+                     .key_heads = tsr_config_key_heads(config, 0),
                      .head_size = config->encoder_head_size,
                      .vocabulary = config->source_vocabulary};
 }
@@ -23,6 +24,7 @@ tsr_stack tsr_stack_decoder(const tsr_transformer_config *config)
                      .decoder = 1,
                      .layers = config->decoder_layers,
                      .heads = config->decoder_heads,
+                     .key_heads = tsr_config_key_heads(config, 1),
                      .head_size = config->decoder_head_size,
                      .vocabulary = config->target_vocabulary};
 }
@@ -348,13 +350,29 @@ tsr_ref tsr_build_step_embedding(const tsr_builder *b, const tsr_stack *stack, t
 
 /* ---- sublayers --------------------------------------------------------------------------------------------------- */
 
-/* Columns first .. first+H*K-1 of x [T, ..] as heads: [B, L, H, K]. No copy. */
-static tsr_ref heads(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, int64_t first, int64_t batch,
-                     int64_t length)
+/* Columns first .. first+n*K-1 of x [T, ..] as n heads: [B, L, n, K]. No copy. */
+static tsr_ref split_heads(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, int64_t first, int32_t n,
+                           int64_t batch, int64_t length)
 {
-  int64_t inner = (int64_t)stack->heads * stack->head_size;
-  tsr_ref part = tsr_slice(b->program, x, 1, first, inner);
-  return tsr_reshape(b->program, part, TSR_SHAPE(batch, length, stack->heads, stack->head_size));
+  tsr_ref part = tsr_slice(b->program, x, 1, first, (int64_t)n * stack->head_size);
+  return tsr_reshape(b->program, part, TSR_SHAPE(batch, length, n, stack->head_size));
+}
+
+static tsr_ref query_heads(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, int64_t batch, int64_t length)
+{
+  return split_heads(b, stack, x, 0, stack->heads, batch, length);
+}
+
+/* Columns of keys and values. */
+static int64_t key_width(const tsr_stack *stack)
+{
+  return (int64_t)stack->key_heads * stack->head_size;
+}
+
+static tsr_ref key_heads(const tsr_builder *b, const tsr_stack *stack, tsr_ref x, int64_t first, int64_t batch,
+                         int64_t length)
+{
+  return split_heads(b, stack, x, first, stack->key_heads, batch, length);
 }
 
 /* scale: that of the model; 0: it has none of its own. */
@@ -389,7 +407,7 @@ static tsr_ref state(const tsr_builder *b, const tsr_stack *stack, int32_t layer
 {
   char name[NAME_ROOM];
   return tsr_state(b->program, tsr_state_name(name, layer, part, what), tsr_builder_states(b),
-                   TSR_SHAPE(rows, length, stack->heads, stack->head_size));
+                   TSR_SHAPE(rows, length, stack->key_heads, stack->head_size));
 }
 
 /* Keeps keys or values [B, L, H, K] at the beginning of a cache. */
@@ -397,8 +415,8 @@ static void keep(const tsr_builder *b, const tsr_stack *stack, int32_t layer, co
                  const tsr_self_attention *self, tsr_ref x)
 {
   tsr_ref whole = state(b, stack, layer, "self_attention", what, self->batch * self->kept, self->room);
-  tsr_ref sentences =
-      tsr_reshape(b->program, whole, TSR_SHAPE(self->batch, self->kept * self->room, stack->heads, stack->head_size));
+  tsr_ref sentences = tsr_reshape(b->program, whole,
+                                  TSR_SHAPE(self->batch, self->kept * self->room, stack->key_heads, stack->head_size));
   for (int32_t n = 0; n < self->kept_rows; n++) {
     tsr_update(b->program, tsr_slice(b->program, sentences, 1, n * self->room, self->queries), x);
   }
@@ -458,23 +476,75 @@ static tsr_ref attention_by_distance(const tsr_builder *b, const char *prefix, i
   return tsr_add(p, y, tsr_product(p, sums, parameter(b, "%s.relative_values.weight", prefix)));
 }
 
+/* Rows of the table of rotary positions for the queries of a program, to be spread over their heads: [.., 1, 2 K]. */
+static tsr_ref rotary_rows(const tsr_builder *b, const tsr_stack *stack, const tsr_self_attention *self)
+{
+  tsr_program *p = b->program;
+  const tsr_transformer_config *config = &b->model->config;
+  const int64_t width = 2 * (int64_t)stack->head_size;
+  tsr_ref table = tsr_program_find(p, TSR_POSITIONS_NAME);
+  if (table == TSR_NONE) {
+    table = tsr_constant(p, TSR_POSITIONS_NAME, TSR_F32, TSR_SHAPE(config->max_positions, width));
+  }
+  if (self->position == TSR_NONE) {
+    return tsr_reshape(p, tsr_slice(p, table, 0, 0, self->queries), TSR_SHAPE(1, self->queries, 1, width));
+  }
+  tsr_ref rows = tsr_embedding(p, table, self->position, 1.0f);
+  return tsr_reshape(p, rows, TSR_SHAPE(tsr_ref_shape(p, rows).extent[0], 1, 1, width));
+}
+
+/* y = x cos + (-second half of x, first half of x) sin: x [B, L, H, K], rows as above. */
+static tsr_ref rotated(const tsr_builder *b, tsr_ref x, tsr_ref rows)
+{
+  tsr_program *p = b->program;
+  const int64_t size = tsr_ref_shape(p, x).extent[3], half = size / 2;
+  const tsr_ref halves[2] = {tsr_slice(p, x, 3, half, half), tsr_slice(p, x, 3, 0, half)};
+  tsr_ref turned = tsr_mul(p, tsr_concat(p, halves, 2, 3), tsr_slice(p, rows, 3, size, size));
+  return tsr_add(p, tsr_mul(p, x, tsr_slice(p, rows, 3, 0, size)), turned);
+}
+
+/* Hides the keys beyond a layer's window, where there may be such. */
+static void apply_window(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const tsr_self_attention *self,
+                         tsr_masking *masking)
+{
+  const tsr_transformer_config *config = &b->model->config;
+  const int64_t keys = self->capacity > 0 ? self->capacity : self->queries;
+  const int32_t period = config->window_period;
+  if (keys <= config->window || config->window == 0 || (period > 0 && (layer + 1) % period == 0)) {
+    return;
+  }
+  tsr_ref biases = parameter(b, TSR_WINDOW_FORMAT, (int)config->window);
+  masking->relative = tsr_expand(b->program, biases, TSR_SHAPE(2 * (int64_t)config->window + 1, stack->heads));
+  masking->clamped = 1;
+  masking->max_distance = config->window;
+}
+
 static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int32_t layer, const char *prefix,
                               tsr_ref x, const tsr_self_attention *self)
 {
   const tsr_transformer_config *config = &b->model->config;
   const tsr_model_side side = tsr_model_side_of(b->model, stack->decoder);
-  int64_t inner = (int64_t)stack->heads * stack->head_size;
+  const int is_grouped = stack->key_heads != stack->heads;
+  const int64_t inner = is_grouped ? 0 : (int64_t)stack->heads * stack->head_size; /* columns before the keys' */
   tsr_scope_push(b->program, "self_attention");
-  tsr_ref qkv = linear(b, x, prefix, "self_attention.qkv", TSR_ACTIVATION_NONE);
+  tsr_ref queries =
+      linear(b, x, prefix, is_grouped ? "self_attention.query" : "self_attention.qkv", TSR_ACTIVATION_NONE);
+  tsr_ref kv = is_grouped ? linear(b, x, prefix, "self_attention.kv", TSR_ACTIVATION_NONE) : queries;
   tsr_attention_args args = {
-      .q = heads(b, stack, qkv, 0, self->batch, self->queries),
-      .k = heads(b, stack, qkv, inner, self->batch, self->queries),
-      .v = heads(b, stack, qkv, 2 * inner, self->batch, self->queries),
+      .q = query_heads(b, stack, queries, self->batch, self->queries),
+      .k = key_heads(b, stack, kv, inner, self->batch, self->queries),
+      .v = key_heads(b, stack, kv, inner + key_width(stack), self->batch, self->queries),
       .rows = self->rows,
+      .softcap = config->attention_softcap,
       .masking = {.lengths = self->lengths, .position = self->position, .causal = self->causal},
       .alpha = attention_scale(stack, side.self_scale),
       .reduced_precision = reduced_attention(b),
   };
+  if (side.position == TSR_POSITION_ROTARY) {
+    tsr_ref rows = rotary_rows(b, stack, self);
+    args.q = rotated(b, args.q, rows);
+    args.k = rotated(b, args.k, rows);
+  }
   if (self->capacity > 0) {
     tsr_ref keys = state(b, stack, layer, "self_attention", "keys", self->batch, self->capacity);
     tsr_ref values = state(b, stack, layer, "self_attention", "values", self->batch, self->capacity);
@@ -492,6 +562,7 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
     args.masking.clamped = clamped;
     args.masking.max_distance = side.relative_distance;
   }
+  apply_window(b, stack, layer, self, &args.masking);
   drop_weights(b, &args);
   tsr_ref weights = TSR_NONE;
   ask_weights(b, TSR_INSPECT_SELF_ATTENTION, &args, &weights);
@@ -549,16 +620,16 @@ static tsr_ref cross_attention(const tsr_builder *b, const tsr_stack *stack, int
   tsr_scope_push(b->program, "cross_attention");
   tsr_ref query = linear(b, x, prefix, "cross_attention.query", TSR_ACTIVATION_NONE);
   tsr_attention_args args = {
-      .q = heads(b, stack, query, 0, cross->batch, cross->queries),
+      .q = query_heads(b, stack, query, cross->batch, cross->queries),
       .masking = {.lengths = cross->lengths},
+      .softcap = b->model->config.attention_softcap,
       .alpha = attention_scale(stack, tsr_model_side_of(b->model, stack->decoder).cross_scale),
       .reduced_precision = reduced_attention(b),
   };
   if (cross->encoded != TSR_NONE) {
-    int64_t inner = (int64_t)stack->heads * stack->head_size;
     tsr_ref kv = linear(b, cross->encoded, prefix, "cross_attention.kv", TSR_ACTIVATION_NONE);
-    args.k = heads(b, stack, kv, 0, cross->batch, cross->keys);
-    args.v = heads(b, stack, kv, inner, cross->batch, cross->keys);
+    args.k = key_heads(b, stack, kv, 0, cross->batch, cross->keys);
+    args.v = key_heads(b, stack, kv, key_width(stack), cross->batch, cross->keys);
   } else {
     args.k = state(b, stack, layer, "cross_attention", "keys", cross->batch, cross->keys);
     args.v = state(b, stack, layer, "cross_attention", "values", cross->batch, cross->keys);
@@ -599,19 +670,26 @@ static tsr_ref feed_forward(const tsr_builder *b, const tsr_stack *stack, const 
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-/* What a sublayer reads: the stream, normalised first in a pre-norm model. */
+/* What a sublayer reads: the stream, normalised first unless only the sum is. */
 static tsr_ref before(const tsr_builder *b, const tsr_stack *stack, const char *prefix, const char *name, tsr_ref x)
 {
-  return tsr_model_side_of(b->model, stack->decoder).norm_position == TSR_NORM_PRE ? norm(b, x, prefix, name) : x;
+  return tsr_model_side_of(b->model, stack->decoder).norm_position != TSR_NORM_POST ? norm(b, x, prefix, name) : x;
 }
 
-/* The stream after a sublayer gave y: the sum, normalised in a post-norm model. */
+/* The stream after a sublayer gave y: the sum, normalised in a post-norm model; where there are two norms y is. */
 static tsr_ref after(const tsr_builder *b, const tsr_stack *stack, const char *prefix, const char *name, tsr_ref x,
                      tsr_ref y)
 {
+  const int32_t norm_position = tsr_model_side_of(b->model, stack->decoder).norm_position;
+  const int of_name = (int)(strlen(name) - strlen("_norm"));
+  if (norm_position == TSR_NORM_SANDWICH) {
+    char other[NAME_ROOM];
+    snprintf(other, sizeof other, "%.*s_post_norm", of_name, name);
+    y = norm(b, y, prefix, other);
+  }
   tsr_ref sum = tsr_add(b->program, x, dropped_result(b, y));
-  tap(b, TSR_INSPECT_SUMS, sum, "%s.%.*s_sum", prefix, (int)(strlen(name) - strlen("_norm")), name);
-  return tsr_model_side_of(b->model, stack->decoder).norm_position == TSR_NORM_POST ? norm(b, sum, prefix, name) : sum;
+  tap(b, TSR_INSPECT_SUMS, sum, "%s.%.*s_sum", prefix, of_name, name);
+  return norm_position == TSR_NORM_POST ? norm(b, sum, prefix, name) : sum;
 }
 
 static tsr_ref layer(const tsr_builder *b, const tsr_stack *stack, int32_t index, tsr_ref x,
@@ -671,7 +749,6 @@ static void put_apart(const tsr_builder *b, tsr_ref state, tsr_ref x, const tsr_
 void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, const tsr_cross_states *states)
 {
   tsr_stack stack = tsr_stack_decoder(&b->model->config);
-  int64_t inner = (int64_t)stack.heads * stack.head_size;
   for (int32_t i = 0; i < stack.layers; i++) {
     char prefix[NAME_ROOM];
     snprintf(prefix, sizeof prefix, "decoder.layers.%d", (int)i);
@@ -682,7 +759,7 @@ void tsr_build_cross_states(const tsr_builder *b, tsr_ref x, const tsr_cross_sta
     for (int32_t j = 0; j < 2; j++) {
       int64_t rows = states->joined > 0 ? states->joined : states->batch;
       tsr_ref whole = state(b, &stack, i, "cross_attention", parts[j], rows, states->room);
-      tsr_ref part = heads(b, &stack, kv, j * inner, states->batch, states->keys);
+      tsr_ref part = key_heads(b, &stack, kv, j * key_width(&stack), states->batch, states->keys);
       (states->joined > 0 ? put_apart : put_together)(b, whole, part, states);
     }
     close_scopes(b, scopes + 1);
@@ -720,12 +797,22 @@ tsr_ref tsr_build_logits(const tsr_builder *b, tsr_ref x, const tsr_logits_mask 
   if (bias != TSR_NONE && chosen != TSR_NONE) {
     bias = tsr_gather(b->program, bias, chosen, 0);
   }
-  if (mask && mask->values != TSR_NONE) {
+  const float softcap = config->logits_softcap;
+  tsr_ref hidden = mask ? mask->values : TSR_NONE;
+  if (hidden != TSR_NONE) {
     /* With the bias first they give the same bits, for a few rows instead of all. */
-    bias = bias != TSR_NONE ? tsr_add(b->program, mask->values, bias) : mask->values;
-    bias = mask->rows != TSR_NONE ? tsr_gather(b->program, bias, mask->rows, 0) : bias;
+    hidden = bias != TSR_NONE && softcap == 0.0f ? tsr_add(b->program, hidden, bias) : hidden;
+    hidden = mask->rows != TSR_NONE ? tsr_gather(b->program, hidden, mask->rows, 0) : hidden;
   }
-  tsr_ref y = product(b, x, table, bias, config->logits_scale, TSR_ACTIVATION_NONE);
+  tsr_ref y = TSR_NONE;
+  if (softcap > 0.0f) { /* what is hidden is so after the cap, which makes finite numbers of all */
+    y = product(b, x, table, bias, config->logits_scale, TSR_ACTIVATION_NONE);
+    y = activated(b, tsr_mul(b->program, y, number(b, 1.0 / (double)softcap)), TSR_ACTIVATION_TANH);
+    y = tsr_mul(b->program, y, number(b, (double)softcap));
+    y = hidden != TSR_NONE ? tsr_add(b->program, y, hidden) : y;
+  } else {
+    y = product(b, x, table, hidden != TSR_NONE ? hidden : bias, config->logits_scale, TSR_ACTIVATION_NONE);
+  }
   tsr_scope_pop(b->program);
   return y;
 }

@@ -43,6 +43,7 @@ typedef struct tsr_stack {
   int32_t decoder;  /* 1: with cross-attention */
   int32_t layers;
   int32_t heads;     /* H */
+  int32_t key_heads; /* of keys and values; a divisor of H */
   int32_t head_size; /* K */
   int32_t vocabulary;
 } tsr_stack;

@@ -245,7 +245,8 @@ tsr_status tsr_model_parameter_piece_sized(const tsr_model *model, int32_t index
                                      .first = of->first,
                                      .count = of->count,
                                      .transposed = of->transposed,
-                                     .fill = of->fill};
+                                     .fill = of->fill,
+                                     .plus = of->plus};
   tsr_sized_fill(&known, sizeof known, info, size);
   return TSR_OK;
 }

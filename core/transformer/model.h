@@ -21,6 +21,7 @@ typedef struct tsr_piece {
   int64_t count;
   int32_t transposed; /* 1: of the tensor with its last two axes exchanged */
   float fill;
+  float plus; /* added to each element of a tensor, in f32 */
   /* Of a tensor of whole numbers, else NULL: NAME.scales, what 1 is worth in each row (f32), or in each group of a row
    * whose numbers have four bits (f16); or NAME_scale of CTranslate2, what they are divided by, [1] or one for each
    * row. */
@@ -120,6 +121,9 @@ tsr_model_side tsr_config_side(const tsr_transformer_config *config, int32_t dec
 /* Positions that the encoder has, at most. */
 int32_t tsr_config_source_positions(const tsr_transformer_config *config);
 
+/* Heads of keys and values of the encoder (0) or the decoder (1). */
+int32_t tsr_config_key_heads(const tsr_transformer_config *config, int32_t decoder);
+
 /* 1 if the configuration has an encoder that reads something: tokens of a vocabulary, or sound. */
 int32_t tsr_config_encodes(const tsr_transformer_config *config);
 
@@ -136,6 +140,7 @@ tsr_status tsr_parameter_read_rows(const tsr_parameter *parameter, int64_t first
 /* Parameters that are the same for all models: numbers that composed operators need, [1], and Shaw's distances. */
 #define TSR_NUMBER_FORMAT    "numbers.%.0fe-6" /* of the number times a million */
 #define TSR_DISTANCES_FORMAT "distances.%d"    /* [2 m + 1, 2 m + 1], of m */
+#define TSR_WINDOW_FORMAT    "window.%d"       /* [2 W + 1, 1], of W: -inf at its ends, else 0 */
 
 /* The parameter of that name, or NULL. */
 const tsr_parameter *tsr_model_find(const tsr_model *model, const char *name);
@@ -225,6 +230,7 @@ typedef struct tsr_name_rule {
   int32_t row;                       /* 1: written as a matrix of one row */
   int32_t added;                     /* rows at the end that the checkpoint lacks */
   float fill;                        /* what they are filled with */
+  float plus;                        /* added to what the checkpoint holds */
   int32_t when;                      /* TSR_RULE_*, all of which hold of the model; 0: of each */
   int32_t may_lack;                  /* 1: where the checkpoint lacks it, the model has no such parameter */
 } tsr_name_rule;
@@ -268,6 +274,7 @@ extern const tsr_family tsr_family_mt5;
 extern const tsr_family tsr_family_nn_transformer;
 extern const tsr_family tsr_family_pegasus;
 extern const tsr_family tsr_family_t5;
+extern const tsr_family tsr_family_t5gemma;
 extern const tsr_family tsr_family_umt5;
 extern const tsr_family tsr_family_whisper;
 
@@ -329,6 +336,7 @@ typedef struct tsr_part {
   int64_t first;
   int64_t count;
   int32_t transposed; /* 1: the tensor is the whole parameter with its last two axes exchanged */
+  float minus;        /* what the tensor lacks of it: subtracted from each element */
 } tsr_part;
 
 /* A tensor of a checkpoint, and what it consists of. */

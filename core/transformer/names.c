@@ -213,7 +213,7 @@ static tsr_status resolve_piece(const tsr_checkpoint *checkpoint, const tsr_name
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has %d axes; its shape should be %s", tensor->path, tensor->name,
                     (int)tensor->rank, wanted);
   }
-  *piece = (tsr_piece){.tensor = tensor, .transposed = place->transposed};
+  *piece = (tsr_piece){.tensor = tensor, .transposed = place->transposed, .plus = rule->plus};
   tsr_dtype stored = tensor->dtype;
   tsr_shape extents = expected;
   const tsr_checkpoint_tensor *worth = find_worth(checkpoint, tensor);
@@ -363,6 +363,9 @@ static tsr_status lay_out_parameter(const tsr_model *model, int32_t index, layou
   for (int32_t i = 0; i < table->n && !rule; i++) {
     rule = applies(&table->rules[i], model, parameter, &found) ? &table->rules[i] : NULL;
   }
+  if (!rule && parameter->n_pieces > 0 && !parameter->pieces[0].tensor) {
+    return TSR_OK; /* what no tensor has */
+  }
   if (!rule) {
     return fail_nameless(TSR_ERR_UNSUPPORTED, model, parameter);
   }
@@ -380,8 +383,11 @@ static tsr_status lay_out_parameter(const tsr_model *model, int32_t index, layou
     }
     tsr_shape shape = whole_tensor(parameter, rule, &rule->pieces[i]);
     tensor->shape = rule->row ? TSR_SHAPE(1, shape.extent[0]) : shape;
-    tensor->parts[rule->pieces[i].part] =
-        (tsr_part){.parameter = index, .first = i * count, .count = count, .transposed = rule->pieces[i].transposed};
+    tensor->parts[rule->pieces[i].part] = (tsr_part){.parameter = index,
+                                                     .first = i * count,
+                                                     .count = count,
+                                                     .transposed = rule->pieces[i].transposed,
+                                                     .minus = rule->plus};
   }
   return TSR_OK;
 }

@@ -68,6 +68,14 @@ static void add_norm(lister *l, const char *name)
   }
 }
 
+/* The norm of what a sublayer gives, where there is one. */
+static void add_norm_after(lister *l, const char *name)
+{
+  if (l->side.norm_position == TSR_NORM_SANDWICH) {
+    add_norm(l, name);
+  }
+}
+
 /* A convolution of three frames. */
 static void add_convolution(lister *l, const char *name, int64_t in)
 {
@@ -103,14 +111,23 @@ static void list_layer(lister *l, int32_t decoder)
     add(l, vectors, TSR_MATRIX_NONE, "relative_keys.weight");
     add(l, vectors, TSR_MATRIX_NONE, "relative_values.weight");
   }
-  add_linear(l, "self_attention.qkv", 3 * inner, d_model, c->attention_bias);
+  const int64_t shared = (int64_t)tsr_config_key_heads(c, decoder) *
+                         (decoder ? c->decoder_head_size : c->encoder_head_size); /* columns of the keys */
+  if (shared == inner) {
+    add_linear(l, "self_attention.qkv", 3 * inner, d_model, c->attention_bias);
+  } else {
+    add_linear(l, "self_attention.query", inner, d_model, c->attention_bias);
+    add_linear(l, "self_attention.kv", 2 * shared, d_model, c->attention_bias);
+  }
   add_linear(l, "self_attention.output", d_model, inner, c->attention_bias);
   add_norm(l, "self_attention_norm");
+  add_norm_after(l, "self_attention_post_norm");
   if (decoder && c->encoder_layers > 0) {
     add_linear(l, "cross_attention.query", inner, d_model, c->attention_bias);
-    add_linear(l, "cross_attention.kv", 2 * inner, d_model, c->attention_bias);
+    add_linear(l, "cross_attention.kv", 2 * shared, d_model, c->attention_bias);
     add_linear(l, "cross_attention.output", d_model, inner, c->attention_bias);
     add_norm(l, "cross_attention_norm");
+    add_norm_after(l, "cross_attention_post_norm");
   }
   if (l->side.gated) {
     add_linear(l, "feed_forward.gate", d_ff, d_model, c->feed_forward_bias);
@@ -118,6 +135,7 @@ static void list_layer(lister *l, int32_t decoder)
   add_linear(l, "feed_forward.in", d_ff, d_model, c->feed_forward_bias);
   add_linear(l, "feed_forward.out", d_model, d_ff, c->feed_forward_bias);
   add_norm(l, "feed_forward_norm");
+  add_norm_after(l, "feed_forward_post_norm");
 }
 
 static void list_stack(lister *l, int32_t decoder)
@@ -158,6 +176,12 @@ static void list_stack(lister *l, int32_t decoder)
 int32_t tsr_config_source_positions(const tsr_transformer_config *config)
 {
   return config->mels > 0 ? config->source_positions : config->max_positions;
+}
+
+int32_t tsr_config_key_heads(const tsr_transformer_config *config, int32_t decoder)
+{
+  const int32_t shared = decoder ? config->decoder_key_heads : config->encoder_key_heads;
+  return shared > 0 ? shared : decoder ? config->decoder_heads : config->encoder_heads;
 }
 
 int32_t tsr_config_encodes(const tsr_transformer_config *config)
@@ -241,6 +265,35 @@ static void add_distances(lister *l, int32_t most)
   }
 }
 
+/* The biases of a window, whose ends stand for all keys beyond it. */
+static void add_window(lister *l)
+{
+  const int64_t window = l->config->window;
+  if (window == 0) {
+    return;
+  }
+  add(l, TSR_SHAPE(2 * window + 1, 1), TSR_MATRIX_NONE, TSR_WINDOW_FORMAT, (int)window);
+  if (l->status == TSR_OK) {
+    tsr_parameter *made = &l->list->items[l->list->n - 1];
+    made->stored = TSR_F32;
+    made->n_pieces = 3;
+    made->pieces[0] = made->pieces[2] = (tsr_piece){.count = 1, .fill = -INFINITY};
+    made->pieces[1] = (tsr_piece){.count = 2 * window - 1};
+  }
+}
+
+/* What a softcap of the logits needs. */
+static void add_softcap(lister *l)
+{
+  if (l->config->logits_softcap > 0.0f) {
+    need_number(l, 0.0);
+    need_number(l, 2.0);
+    need_number(l, -1.0);
+    need_number(l, (double)l->config->logits_softcap);
+    need_number(l, 1.0 / (double)l->config->logits_softcap);
+  }
+}
+
 static void add_numbers(lister *l, const tsr_model_side *side)
 {
   l->prefix[0] = '\0';
@@ -279,6 +332,8 @@ static tsr_status list_all(const tsr_transformer_config *config, const tsr_model
   }
   add_numbers(&l, encoder);
   add_numbers(&l, decoder);
+  add_softcap(&l);
+  add_window(&l);
   return l.status;
 }
 
@@ -457,8 +512,32 @@ static tsr_status read_convolution(const tsr_checkpoint_tensor *tensor, int64_t 
   return status;
 }
 
+static tsr_status read_piece(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out);
+
+/* With a number added to each element, in f32. */
+static tsr_status read_sums(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out)
+{
+  enum { PORTION = 1024 };
+  tsr_piece plain = *piece;
+  float values[PORTION];
+  plain.plus = 0.0f;
+  for (int64_t done = 0; done < count;) {
+    const int64_t n = count - done < PORTION ? count - done : PORTION;
+    TSR_TRY(read_piece(&plain, first + done, n, TSR_F32, (char *)values));
+    for (int64_t i = 0; i < n; i++) {
+      values[i] += piece->plus;
+    }
+    TSR_TRY(tsr_convert(TSR_F32, values, dtype, out + done * (int64_t)tsr_dtype_size(dtype), n));
+    done += n;
+  }
+  return TSR_OK;
+}
+
 static tsr_status read_piece(const tsr_piece *piece, int64_t first, int64_t count, tsr_dtype dtype, char *out)
 {
+  if (piece->plus != 0.0f) {
+    return read_sums(piece, first, count, dtype, out);
+  }
   if (piece->scales || piece->divided) {
     return read_scaled(piece, first, count, dtype, out);
   }

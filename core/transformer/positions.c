@@ -26,9 +26,43 @@ static void fill_tensor2tensor_turns(int32_t d_model, double *turns)
   }
 }
 
+/* theta^(-2i/K), each step rounded to f32, as the original has it. */
+static void fill_rotary_turns(const tsr_transformer_config *config, double *turns)
+{
+  const int32_t size = config->decoder_head_size;
+  for (int32_t i = 0; i < size / 2; i++) {
+    turns[i] = (double)(1.0f / (float)pow((double)config->rotary_theta, (double)((float)(2 * i) / (float)size)));
+  }
+}
+
+/* The angles are rounded to f32, too. */
+static void fill_rotary(const tsr_transformer_config *config, const double *turns, int64_t first, int64_t count,
+                        float *out)
+{
+  const int32_t size = config->decoder_head_size, half = size / 2;
+  for (int64_t row = 0; row < count; row++) {
+    float *cosines = out + row * 2 * size, *sines = cosines + size;
+    for (int32_t i = 0; i < half; i++) {
+      const double angle = (double)(float)((double)(first + row) * turns[i]);
+      cosines[i] = cosines[half + i] = (float)cos(angle);
+      sines[half + i] = (float)sin(angle);
+      sines[i] = -sines[half + i];
+    }
+  }
+}
+
+int32_t tsr_positions_width(const tsr_transformer_config *config)
+{
+  return config->position == TSR_POSITION_ROTARY ? 2 * config->decoder_head_size : config->d_model;
+}
+
 static void fill_positions(const tsr_transformer_config *config, const double *turns, int64_t first, int64_t count,
                            float *out)
 {
+  if (config->position == TSR_POSITION_ROTARY) {
+    fill_rotary(config, turns, first, count, out);
+    return;
+  }
   int tensor2tensor = config->position == TSR_POSITION_SINUSOID_TENSOR2TENSOR;
   int interleaved = config->position == TSR_POSITION_SINUSOID_INTERLEAVED;
   int32_t d_model = config->d_model;
@@ -51,18 +85,20 @@ static void fill_positions(const tsr_transformer_config *config, const double *t
 int tsr_positions_are_computed(const tsr_transformer_config *config)
 {
   return config->position == TSR_POSITION_SINUSOID_HALVES || config->position == TSR_POSITION_SINUSOID_INTERLEAVED ||
-         config->position == TSR_POSITION_SINUSOID_TENSOR2TENSOR;
+         config->position == TSR_POSITION_SINUSOID_TENSOR2TENSOR || config->position == TSR_POSITION_ROTARY;
 }
 
 static tsr_status upload(const tsr_transformer_config *config, tsr_buffer *buffer)
 {
   int64_t rows = config->max_positions;
-  int64_t row_size = config->d_model * (int64_t)sizeof(float);
-  double *turns = malloc((size_t)config->d_model * sizeof *turns);
+  int64_t row_size = tsr_positions_width(config) * (int64_t)sizeof(float);
+  double *turns = malloc((size_t)row_size * sizeof *turns);
   float *elements = malloc((size_t)row_size * ROWS_AT_ONCE);
   tsr_status status = turns && elements ? TSR_OK : tsr_fail_memory((size_t)row_size * ROWS_AT_ONCE);
   if (status == TSR_OK && config->position == TSR_POSITION_SINUSOID_TENSOR2TENSOR) {
     fill_tensor2tensor_turns(config->d_model, turns);
+  } else if (status == TSR_OK && config->position == TSR_POSITION_ROTARY) {
+    fill_rotary_turns(config, turns);
   } else if (status == TSR_OK) {
     fill_turns(config->d_model, turns);
   }
@@ -83,6 +119,7 @@ tsr_status tsr_positions_upload(const tsr_transformer_config *config, tsr_device
     return TSR_OK;
   }
   int64_t rows = config->max_positions;
-  TSR_TRY(tsr_buffer_create(device, rows * config->d_model * (int64_t)sizeof(float), TSR_BUFFER_DEVICE, positions));
+  int64_t row_size = tsr_positions_width(config) * (int64_t)sizeof(float);
+  TSR_TRY(tsr_buffer_create(device, rows * row_size, TSR_BUFFER_DEVICE, positions));
   return upload(config, *positions);
 }

@@ -7,6 +7,10 @@
 
 #include "tessera/train.h"
 
+/* Columns of that table: of rotary positions the cosines of a head's pairs, for its first half and again for its
+ * second, then their sines, those for the first half negative; else d_model. */
+int32_t tsr_positions_width(const tsr_transformer_config *config);
+
 /* 1 if the configuration's positions are such a table. */
 int tsr_positions_are_computed(const tsr_transformer_config *config);
 

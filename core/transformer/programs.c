@@ -238,7 +238,7 @@ static tsr_ref state_of(const tsr_builder *b, const char *name, int64_t rows, in
 {
   const tsr_transformer_config *config = &b->model->config;
   return tsr_state(b->program, name, tsr_builder_states(b),
-                   TSR_SHAPE(rows, positions, config->decoder_heads, config->decoder_head_size));
+                   TSR_SHAPE(rows, positions, tsr_config_key_heads(config, 1), config->decoder_head_size));
 }
 
 /* The rows `from` of a state [rows, length, H, K] take its first places. */
@@ -246,7 +246,7 @@ static void move_state(const tsr_builder *b, const char *name, int64_t rows, int
 {
   tsr_program *p = b->program;
   const tsr_transformer_config *config = &b->model->config;
-  int64_t heads = config->decoder_heads;
+  int64_t heads = tsr_config_key_heads(config, 1);
   int64_t size = config->decoder_head_size;
   int64_t moved = tsr_ref_shape(p, from).extent[0];
   tsr_ref state = state_of(b, name, rows, length);

@@ -74,7 +74,11 @@ static tsr_status read_part(const source *from, const tsr_part *part, int64_t fi
 {
   const tsr_shape *shape = &from->model->parameters.items[part->parameter].shape;
   if (!part->transposed) {
-    return from->read(from->context, part->parameter, part->first + first, count, to);
+    TSR_TRY(from->read(from->context, part->parameter, part->first + first, count, to));
+    for (int64_t i = 0; part->minus != 0.0f && i < count; i++) {
+      to[i] -= part->minus;
+    }
+    return TSR_OK;
   }
   const int64_t kernel = shape->extent[1], in = shape->extent[2], row = kernel * in;
   float *kept = malloc((size_t)row * sizeof *kept + 1);

@@ -9,14 +9,17 @@
 static void build_trial(tsr_program *p, const tsr_transformer_config *config, tsr_dtype type)
 {
   enum { ROWS = 2, KEYS = 8 };
-  const tsr_shape cache = TSR_SHAPE(ROWS, KEYS, config->decoder_heads, config->decoder_head_size);
-  const tsr_shape step = TSR_SHAPE(ROWS, 1, config->decoder_heads, config->decoder_head_size);
+  const int32_t heads = tsr_config_key_heads(config, 1);
+  const tsr_shape cache = TSR_SHAPE(ROWS, KEYS, heads, config->decoder_head_size);
+  const tsr_shape step = TSR_SHAPE(ROWS, 1, heads, config->decoder_head_size);
   tsr_ref keys = tsr_state(p, "keys", type, cache), values = tsr_state(p, "values", type, cache);
   tsr_ref x = tsr_input(p, "x", TSR_F32, step), position = tsr_input(p, "position", TSR_I32, TSR_SHAPE(1));
   tsr_ref from = tsr_input(p, "from", TSR_I32, TSR_SHAPE(ROWS));
   tsr_append(p, keys, x, position);
   tsr_update(p, tsr_slice(p, values, 1, 0, 1), x);
-  tsr_attention_args args = {.q = x, .k = keys, .v = values, .alpha = 1.0f, .reduced_precision = type == TSR_F16};
+  tsr_ref q = tsr_input(p, "q", TSR_F32, TSR_SHAPE(ROWS, 1, config->decoder_heads, config->decoder_head_size));
+  tsr_attention_args args = {.q = q, .k = keys, .v = values, .alpha = 1.0f, .reduced_precision = type == TSR_F16};
+  args.softcap = config->attention_softcap;
   args.masking = (tsr_masking){.position = position, .causal = 1};
   args.rows = tsr_input(p, "rows", TSR_I32, TSR_SHAPE(ROWS, KEYS));
   tsr_attention(p, &args);

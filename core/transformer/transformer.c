@@ -291,7 +291,7 @@ tsr_device *tsr_transformer_tables_device(const tsr_transformer *transformer)
 static int64_t state_row_size(const tsr_transformer *t)
 {
   const tsr_transformer_config *config = &t->model->config;
-  return (int64_t)config->decoder_heads * config->decoder_head_size * (int64_t)tsr_dtype_size(t->states);
+  return (int64_t)tsr_config_key_heads(config, 1) * config->decoder_head_size * (int64_t)tsr_dtype_size(t->states);
 }
 
 /* What a pool has room for if it is to hold `rows` rows: powers of two, so that growing stays rare. */

@@ -17,7 +17,8 @@ extern "C" {
 
 /* Values of the configuration's fields. */
 enum { TSR_NORM_LAYER = 1, TSR_NORM_RMS = 2, TSR_NORM_LAYER_STD = 3 }; /* LAYER_STD: tsr_layernorm_std */
-enum { TSR_NORM_POST = 1, TSR_NORM_PRE = 2 };                          /* x = norm(x + f(x)), and x = x + f(norm(x)) */
+/* x = norm(x + f(x)); x = x + f(norm(x)); and x = x + norm'(f(norm(x))), of two norms a sublayer (Gemma 2) */
+enum { TSR_NORM_POST = 1, TSR_NORM_PRE = 2, TSR_NORM_SANDWICH = 3 };
 enum {
   TSR_POSITION_NONE = 0,
   TSR_POSITION_SINUSOID_HALVES = 1,      /* sines in the first half of a row, cosines in the second (Marian) */
@@ -33,7 +34,10 @@ enum {
   /* Vectors in self-attention, one for each distance from -relative_distance to relative_distance, to which all others
    * are clamped: added to the keys, and others to the values (Shaw et al. 2018, arXiv:1803.02155). Models of
    * CTranslate2. */
-  TSR_POSITION_RELATIVE_VECTORS = 7
+  TSR_POSITION_RELATIVE_VECTORS = 7,
+  /* Queries and keys of self-attention are rotated (Su et al. 2021, arXiv:2104.09864): columns i of the first and the
+   * second half of a head, as a pair, by the angle position * rotary_theta^(-2i / K), K the head size. */
+  TSR_POSITION_ROTARY = 8
 };
 
 /* Activations of models that no operator has; they are composed of several operators. */
@@ -90,8 +94,19 @@ typedef struct tsr_transformer_config {
    * tokens. */
   int32_t mels;             /* M */
   int32_t source_positions; /* S; 0 with 0 mels */
+  /* Heads of keys and values, each of which several heads of queries share (grouped queries; Ainslie et al. 2023,
+   * arXiv:2305.13245): a divisor of the heads; 0: as many as there are heads. */
+  int32_t encoder_key_heads;
+  int32_t decoder_key_heads; /* of self- and cross-attention */
+  /* W: self-attention sees keys at less than this distance, in all layers but every window_period-th, which sees all.
+   * 0: all see all. */
+  int32_t window;
+  int32_t window_period;   /* with window: 0: every layer has the window */
+  float rotary_theta;      /* with TSR_POSITION_ROTARY */
+  float attention_softcap; /* c: scores become c tanh(score / c) before the masking (Gemma 2); 0: none */
+  float logits_softcap;    /* the same of the logits */
 } tsr_transformer_config;
-TSR_SIZED_PIN(tsr_transformer_config, source_positions, 188);
+TSR_SIZED_PIN(tsr_transformer_config, logits_softcap, 216);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A model on disk
@@ -148,6 +163,7 @@ typedef struct tsr_parameter_piece {
   int64_t count;
   int32_t transposed; /* 1: of the tensor with its last two axes exchanged */
   float fill;
+  float plus; /* a number that is added to each element of the tensor */
 } tsr_parameter_piece;
 TSR_API tsr_status tsr_model_parameter_piece_sized(const tsr_model *model, int32_t index, int32_t piece,
                                                    tsr_parameter_piece *info, size_t size) TSR_MUST_CHECK;

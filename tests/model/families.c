@@ -22,6 +22,12 @@
   "\"encoder_layers\":2,\"decoder_layers\":1,\"encoder_ffn_dim\":56,\"decoder_ffn_dim\":40,\"vocab_size\":131,"        \
   "\"max_source_positions\":17,\"max_target_positions\":24,\"pad_token_id\":0,\"bos_token_id\":2,\"eos_token_id\":2,"  \
   "\"decoder_start_token_id\":1"
+#define GEMMA_SIDE                                                                                                     \
+  "\"hidden_size\":48,\"num_attention_heads\":6,\"head_dim\":10,\"intermediate_size\":56,\"vocab_size\":131,"          \
+  "\"max_position_embeddings\":24"
+#define GEMMA(side)                                                                                                    \
+  "{\"model_type\":\"t5gemma\",\"encoder\":{\"num_hidden_layers\":1," side GEMMA_SIDE                                  \
+  "},\"decoder\":{\"num_hidden_layers\":2," side GEMMA_SIDE "}"
 #define NN_SIZES                                                                                                       \
   "\"model_type\":\"nn_transformer\",\"d_model\":48,\"nhead\":3,\"dim_feedforward\":56,\"vocab_size\":131,"            \
   "\"max_position_embeddings\":24,\"pad_token_id\":0,\"bos_token_id\":1,\"eos_token_id\":2"
@@ -53,6 +59,13 @@ const char *const family_configs[N_FAMILY_CONFIGS] = {
     "\"norm_first\":true," NN_SIZES "}",
     "{\"num_encoder_layers\":0,\"num_decoder_layers\":2,\"position_encoding\":\"relative\",\"max_distance\":1," NN_SIZES
     "}",
+    GEMMA("\"num_key_value_heads\":2,\"sliding_window\":3,\"attn_logit_softcapping\":2.0,") "}",
+    GEMMA(
+        "\"num_key_value_heads\":6,\"sliding_window\":4,\"attn_logit_softcapping\":null,"
+        "\"final_logit_softcapping\":null,\"layer_types\":[\"sliding_attention\",\"sliding_attention\"],") ",\"tie_"
+                                                                                                           "word_"
+                                                                                                           "embeddings"
+                                                                                                           "\":false}",
     "{\"num_mel_bins\":5," WHISPER_SIZES "}",
     "{\"num_mel_bins\":9,\"tie_word_embeddings\":false,\"activation_function\":\"gelu_new\"," WHISPER_SIZES "}",
 };

@@ -11,7 +11,7 @@
 enum { FAMILY_VOCABULARY = 131, FAMILY_D_MODEL = 48, FAMILY_SOURCE_POSITIONS = 17 /* of models of speech */ };
 
 /* Contents of config.json. */
-enum { N_FAMILY_CONFIGS = 21 };
+enum { N_FAMILY_CONFIGS = 23 };
 extern const char *const family_configs[N_FAMILY_CONFIGS];
 
 /* Writes the folder of a configuration: first its config.json alone, then all of it, as the library writes it. Fails

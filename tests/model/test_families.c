@@ -473,6 +473,53 @@ static void test_speech(void **state)
   assert_float(c.embedding_scale, 1.0f);
 }
 
+#define GEMMA(encoder, decoder, rest)                                                                                  \
+  "{\"model_type\":\"t5gemma\",\"encoder\":{" encoder "},\"decoder\":{" decoder "}" rest "}"
+
+/* The keys of Gemma 2 stand in an object for each stack. */
+static void test_gemma(void **state)
+{
+  (void)state;
+  tsr_transformer_config c;
+  check(parse(GEMMA("", "", ""), &c));
+  assert_int_equal(c.d_model, 2304);
+  assert_int_equal(c.encoder_layers, 26);
+  assert_int_equal(c.decoder_heads, 8);
+  assert_int_equal(c.decoder_key_heads, 4);
+  assert_int_equal(c.encoder_head_size, 256);
+  assert_int_equal(c.decoder_d_ff, 9216);
+  assert_int_equal(c.source_vocabulary, 256000);
+  assert_int_equal(c.max_positions, 8192);
+  assert_int_equal(c.norm, TSR_NORM_RMS);
+  assert_int_equal(c.norm_position, TSR_NORM_SANDWICH);
+  assert_int_equal(c.activation, TSR_ACTIVATION_GELU_TANH);
+  assert_int_equal(c.gated, 1);
+  assert_int_equal(c.position, TSR_POSITION_ROTARY);
+  assert_float(c.rotary_theta, 10000.0f);
+  assert_int_equal(c.window, 4096);
+  assert_int_equal(c.window_period, 2);
+  assert_float(c.attention_softcap, 50.0f);
+  assert_float(c.logits_softcap, 30.0f);
+  assert_float(c.attention_scale, 0.0625f);
+  assert_float(c.embedding_scale, 48.0f);
+  assert_int_equal(c.tied_logits, 1);
+  assert_int_equal(c.shared_embedding, 0);
+  assert_int_equal(c.eos_id, 1);
+  assert_int_equal(c.decoder_start_id, 2);
+  check(
+      parse(GEMMA("\"num_hidden_layers\":3,\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\"]",
+                  "\"num_hidden_layers\":1,\"layer_types\":[\"full_attention\"]", ""),
+            &c));
+  assert_int_equal(c.window, 0);
+  assert_int_equal(c.window_period, 0);
+  check(parse(GEMMA("\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":500.0}",
+                    "\"rope_theta\":500.0,\"final_logit_softcapping\":null", ",\"tie_word_embeddings\":false"),
+              &c));
+  assert_float(c.rotary_theta, 500.0f);
+  assert_float(c.logits_softcap, 0.0f);
+  assert_int_equal(c.tied_logits, 0);
+}
+
 static void test_broken(void **state)
 {
   (void)state;
@@ -492,6 +539,20 @@ static void test_broken(void **state)
       {"{\"model_type\":\"mbart\",\"pad_token_id\":50265}", TSR_ERR_FORMAT, "'pad_token_id' is 50265"},
       {"{\"model_type\":\"pegasus\",\"encoder_layers\":0,\"decoder_layers\":0}", TSR_ERR_FORMAT, "layers"},
       {"{\"model_type\":\"m2m_100\",\"d_model\":3,\"encoder_attention_heads\":1}", TSR_ERR_FORMAT, "'d_model' is 3"},
+      {"{\"model_type\":\"t5gemma\",\"encoder\":{}}", TSR_ERR_FORMAT,
+       "key 'decoder' should be an object; found nothing"},
+      {GEMMA("\"num_key_value_heads\":3", "", ""), TSR_ERR_FORMAT, "encoder: key 'num_key_value_heads' is 3"},
+      {GEMMA("", "\"head_dim\":5", ""), TSR_ERR_FORMAT, "decoder: key 'head_dim' is 5; rotary positions need an even"},
+      {GEMMA("\"hidden_size\":8", "", ""), TSR_ERR_UNSUPPORTED,
+       "key 'hidden_size' differs between encoder (8) and decoder (2304); this build takes one for both"},
+      {GEMMA("\"rope_scaling\":{\"rope_type\":\"yarn\"}", "", ""), TSR_ERR_UNSUPPORTED, "rope_type \"default\" alone"},
+      {GEMMA("\"attention_bias\":true", "", ""), TSR_ERR_UNSUPPORTED, "'attention_bias' is true"},
+      {GEMMA("", "\"attn_logit_softcapping\":0.001", ""), TSR_ERR_FORMAT, "a number from 0.01 to 10000, found 0.001"},
+      {GEMMA("\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\"]", "", ""), TSR_ERR_FORMAT,
+       "encoder: key 'layer_types': entry 1 should be"},
+      {GEMMA("\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\",\"sliding_attention\"]", "", ""),
+       TSR_ERR_UNSUPPORTED, "entry 1 breaks the rule"},
+      {GEMMA("", "\"cross_attention_hidden_size\":7", ""), TSR_ERR_FORMAT, "\"cross_attention_hidden_size\""},
       {"{\"model_type\":\"t5\",\"feed_forward_proj\":\"gated-tanhshrink\"}", TSR_ERR_UNSUPPORTED, "'tanhshrink'"},
       {"{\"model_type\":\"t5\",\"feed_forward_proj\":3}", TSR_ERR_FORMAT, "feed_forward_proj"},
       {"{\"model_type\":\"t5\",\"relative_attention_num_buckets\":3}", TSR_ERR_FORMAT,
@@ -559,8 +620,8 @@ static void test_forced_tokens(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_defaults), cmocka_unit_test(test_speech),        cmocka_unit_test(test_relative),
-      cmocka_unit_test(test_broken),   cmocka_unit_test(test_forced_tokens),
+      cmocka_unit_test(test_defaults), cmocka_unit_test(test_speech), cmocka_unit_test(test_gemma),
+      cmocka_unit_test(test_relative), cmocka_unit_test(test_broken), cmocka_unit_test(test_forced_tokens),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }

@@ -76,3 +76,33 @@ tsr_transformer_config whisper_config(void)
   config.source_positions = 5;
   return config;
 }
+
+tsr_transformer_config gemma_config(void)
+{
+  tsr_transformer_config config = marian_config();
+  snprintf(config.family, sizeof config.family, "t5gemma");
+  config.encoder_heads = config.decoder_heads = 4;
+  config.encoder_head_size = config.decoder_head_size = 6;
+  config.encoder_key_heads = 4;
+  config.decoder_key_heads = 2;
+  config.norm = TSR_NORM_RMS;
+  config.norm_position = TSR_NORM_SANDWICH;
+  config.final_norm = 1;
+  config.activation = TSR_ACTIVATION_GELU_TANH;
+  config.gated = 1;
+  config.position = TSR_POSITION_ROTARY;
+  config.rotary_theta = 10000.0f;
+  config.window = 3;
+  config.window_period = 2;
+  config.attention_softcap = 50.0f;
+  config.logits_softcap = 30.0f;
+  config.attention_scale = 0.25f;
+  config.attention_bias = config.feed_forward_bias = config.logits_bias = 0;
+  config.shared_embedding = 0;
+  config.epsilon = 1e-6f;
+  config.pad_id = 0;
+  config.eos_id = 1;
+  config.bos_id = config.decoder_start_id = 2;
+  config.unk_id = 3;
+  return config;
+}

@@ -16,4 +16,7 @@ tsr_transformer_config nn_config(void);
 /* A model of speech: 7 mels, windows of 10 frames. */
 tsr_transformer_config whisper_config(void);
 
+/* T5Gemma: heads that share keys, a window, bounded scores and logits. */
+tsr_transformer_config gemma_config(void);
+
 #endif

@@ -334,6 +334,47 @@ static void test_families(void **state)
   check_round_trip(&config, TSR_F16);
 }
 
+/* Gains are stored less 1, with the bits of what was read; the names are the original's. */
+static void test_gemma(void **state)
+{
+  (void)state;
+  tsr_transformer_config config = gemma_config();
+  for (int32_t i = 0; i < 4; i++) {
+    char *folder = make_temporary_folder();
+    tsr_model *made, *opened;
+    config.window_period = i == 1 ? 0 : 2;
+    config.window = i == 2 ? 0 : 3;
+    config.window_period = config.window > 0 ? config.window_period : 0;
+    config.attention_softcap = i == 3 ? 0.0f : 50.0f;
+    config.tied_logits = i != 3;
+    assert_ok(tsr_model_create(&config, &made));
+    assert_ok(tsr_model_save(made, folder, NULL, random_numbers, NULL));
+    assert_ok(tsr_model_open(folder, &opened));
+    assert_same_config(tsr_model_config(made), tsr_model_config(opened));
+    const tsr_checkpoint *files = tsr_model_checkpoint(opened);
+    assert_non_null(tsr_checkpoint_find(files, "model.encoder.layers.0.self_attn.v_proj.weight"));
+    assert_int_equal(tsr_checkpoint_find(files, "lm_head.out_proj.weight") != NULL, i == 3);
+    const tsr_checkpoint_tensor *tensor = tsr_checkpoint_find(files, "model.encoder.norm.weight");
+    for (int32_t p = 0; p < tsr_model_parameter_count(opened); p++) {
+      tsr_parameter_info info;
+      assert_ok(tsr_model_parameter(opened, p, &info));
+      if (strcmp(info.name, "encoder.norm.weight") == 0) {
+        tsr_parameter_piece piece;
+        int64_t n;
+        float stored, *gains = read_parameter(opened, p, &n);
+        assert_ok(tsr_model_parameter_piece(opened, p, 0, &piece));
+        assert_true(piece.plus == 1.0f);
+        assert_ok(tsr_checkpoint_read(tensor, 3, 1, TSR_F32, &stored));
+        assert_true(gains[3] == stored + 1.0f);
+        free(gains);
+      }
+    }
+    tsr_model_close(made);
+    tsr_model_close(opened);
+    remove_temporary_folder(folder);
+  }
+}
+
 static void test_defaults(void **state)
 {
   (void)state;
@@ -566,9 +607,9 @@ static void test_parse(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_goldens),  cmocka_unit_test(test_speech),       cmocka_unit_test(test_families),
-      cmocka_unit_test(test_defaults), cmocka_unit_test(test_wrong_fields), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_pieces),   cmocka_unit_test(test_parse),
+      cmocka_unit_test(test_goldens),  cmocka_unit_test(test_speech),   cmocka_unit_test(test_gemma),
+      cmocka_unit_test(test_families), cmocka_unit_test(test_defaults), cmocka_unit_test(test_wrong_fields),
+      cmocka_unit_test(test_refusals), cmocka_unit_test(test_pieces),   cmocka_unit_test(test_parse),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

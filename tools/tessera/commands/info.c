@@ -132,8 +132,10 @@ static const char *activation_word(int32_t activation)
 
 static const char *position_word(int32_t position)
 {
-  static const char *const words[] = {"none",     "sinusoid, halves",        "sinusoid, interleaved", "learned",
-                                      "relative", "sinusoid, tensor2tensor", "relative, clamped"};
+  static const char *const words[] = {
+      "none",     "sinusoid, halves",        "sinusoid, interleaved", "learned",
+      "relative", "sinusoid, tensor2tensor", "relative, clamped",     "relative, vectors",
+      "rotary"};
   return word(words, sizeof words / sizeof words[0], position);
 }
 
@@ -144,7 +146,7 @@ static const char *norm_word(const tsr_transformer_config *c)
 
 static const char *norm_position_word(const tsr_transformer_config *c)
 {
-  return c->norm_position == TSR_NORM_PRE ? "pre" : "post";
+  return c->norm_position == TSR_NORM_SANDWICH ? "sandwich" : c->norm_position == TSR_NORM_PRE ? "pre" : "post";
 }
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
@@ -178,10 +180,32 @@ static void print_positions(const tsr_transformer_config *c)
   if (c->position == TSR_POSITION_RELATIVE_CLAMPED) {
     printf(" at %d tokens, a bias in each layer", (int)c->relative_distance);
   }
+  if (c->position == TSR_POSITION_ROTARY) {
+    printf(", theta %g", (double)c->rotary_theta);
+  }
   if (c->position_offset != 0) {
     printf(" from row %d", (int)c->position_offset);
   }
   printf(", at most %d tokens\n", (int)c->max_positions);
+}
+
+/* What few families have. */
+static void print_attention(const tsr_transformer_config *c)
+{
+  if (c->encoder_key_heads > 0 || c->decoder_key_heads > 0) {
+    printf("  %-18s %d in the encoder, %d in the decoder\n", "heads of keys", (int)c->encoder_key_heads,
+           (int)c->decoder_key_heads);
+  }
+  if (c->window > 0 && c->window_period > 0) {
+    printf("  %-18s %d tokens, but in layer %d and every %d after it\n", "window", (int)c->window,
+           (int)c->window_period, (int)c->window_period);
+  } else if (c->window > 0) {
+    printf("  %-18s %d tokens\n", "window", (int)c->window);
+  }
+  if (c->attention_softcap > 0.0f || c->logits_softcap > 0.0f) {
+    printf("  %-18s %g of scores, %g of logits (0: none)\n", "softcap", (double)c->attention_softcap,
+           (double)c->logits_softcap);
+  }
 }
 
 static void print_config(const tsr_model *model)
@@ -201,6 +225,7 @@ static void print_config(const tsr_model *model)
            c->shared_embedding ? ", one table" : "");
   }
   print_positions(c);
+  print_attention(c);
   printf("  %-18s %s, %s, epsilon %g%s%s\n", "norm", norm_position_word(c), norm_word(c), (double)c->epsilon,
          c->final_norm ? ", one after each stack" : "", c->embedding_norm ? ", one after each embedding" : "");
   printf("  %-18s %s%s\n", "activation", activation_word(c->activation), c->gated ? ", gated" : "");
@@ -294,7 +319,14 @@ static json_t *config_json(const tsr_transformer_config *c)
                            "attention_scale", (double)c->attention_scale, "logits_scale", (double)c->logits_scale);
   json_t *ids = json_pack("{s:i, s:i, s:i, s:i, s:i}", "pad_id", (int)c->pad_id, "bos_id", (int)c->bos_id, "eos_id",
                           (int)c->eos_id, "unk_id", (int)c->unk_id, "decoder_start_id", (int)c->decoder_start_id);
+  json_t *attention =
+      json_pack("{s:i, s:i, s:i, s:i, s:f, s:f, s:f}", "encoder_key_heads", (int)c->encoder_key_heads,
+                "decoder_key_heads", (int)c->decoder_key_heads, "window", (int)c->window, "window_period",
+                (int)c->window_period, "rotary_theta", (double)c->rotary_theta, "attention_softcap",
+                (double)c->attention_softcap, "logits_softcap", (double)c->logits_softcap);
   json_object_update(form, sizes);
+  json_object_update(form, attention);
+  json_decref(attention);
   json_object_update(form, ids);
   json_decref(sizes);
   json_decref(ids);
