@@ -45,7 +45,8 @@ static int take_replace(const json_t *part, tsr_fast_spaces *spaces)
     spaces->collapse = 1;
     return 1;
   }
-  return is_text(json_object_get(pattern, "String"), " ") && is_mark;
+  spaces->marked |= is_text(json_object_get(pattern, "String"), " ") && is_mark;
+  return spaces->marked;
 }
 
 static int take_metaspace(const json_t *part, tsr_fast_spaces *spaces)
@@ -83,6 +84,9 @@ static int take_part(const json_t *part, tsr_fast_spaces *spaces)
   }
   if (is_text(type, "Replace")) {
     return take_replace(part, spaces);
+  }
+  if (is_text(type, "Split")) { /* at blanks, where marks stand for all of them: nothing is cut */
+    return spaces->marked && is_text(json_object_get(json_object_get(part, "pattern"), "String"), " ");
   }
   return is_text(type, "Metaspace") ? take_metaspace(part, spaces) : is_text(type, "Strip");
 }
@@ -122,7 +126,8 @@ static int is_byte(const char *piece)
          piece[5] == '>';
 }
 
-/* A piece that is an added token is not found by searching; a special one has no text. */
+/* A piece that is an added token is not found by searching; a special one has no text. What merges make is found: runs
+ * of blanks are added tokens of Gemma's, too. */
 static int type_of(const tsr_added_tokens *added, const char *piece, int bytes)
 {
   size_t size = strlen(piece);
@@ -263,6 +268,9 @@ static tsr_status add_ranked(const json_t *root, const json_t *vocab, const tsr_
     size_t length;
     size_t size = strlen(token);
     int is_character = size > 0 && (tsr_utf8_decode(token, size, &length), length == size);
+    if (type == TSR_PIECE_UNUSED && rank >= 0) {
+      type = TSR_PIECE_NORMAL;
+    }
     if (type == TSR_PIECE_NORMAL && rank < 0 && !is_character) {
       type = TSR_PIECE_UNUSED; /* no merge leads to it */
     }

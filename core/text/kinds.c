@@ -38,6 +38,16 @@ static const tsr_tokenizer_kind kinds[] = {
         .eos_once = 1,
     },
     {
+        .name = "gemma",
+        .classes = {"GemmaTokenizer"},
+        .families = {"t5gemma"},
+        .specials = {[TSR_EOS] = "<eos>", [TSR_UNK] = "<unk>", [TSR_PAD] = "<pad>", [TSR_BOS] = "<bos>"},
+        .files = {"tokenizer.model"},
+        .open = tsr_pieces_open,
+        .encode_plain = tsr_t5_encode_plain,
+        .data = &tsr_layout_gemma,
+    },
+    {
         .name = "pegasus",
         .classes = {"PegasusTokenizer"},
         .families = {"pegasus"},

@@ -41,10 +41,12 @@ typedef struct tsr_piece_layout {
   int32_t first;                       /* the first of the model's pieces that has an id of its own */
   int32_t offset;                      /* what is added to the model's ids */
   int32_t sentinels;                   /* T5: <extra_id_0> and so on, backwards behind the last piece */
-  int32_t masks; /* Pegasus: <mask_1>, <mask_2>, and <unk_2> to <unk_102> before the first piece */
+  int32_t masks;  /* Pegasus: <mask_1>, <mask_2>, and <unk_2> to <unk_102> before the first piece */
+  int32_t begins; /* Gemma: <bos> stands before a text, and <eos> behind it only where the folder says so */
   const struct tsr_language_list *languages; /* NULL: none */
 } tsr_piece_layout;
-extern const tsr_piece_layout tsr_layout_t5, tsr_layout_pegasus, tsr_layout_mbart, tsr_layout_mbart50, tsr_layout_nllb;
+extern const tsr_piece_layout tsr_layout_t5, tsr_layout_gemma, tsr_layout_pegasus, tsr_layout_mbart, tsr_layout_mbart50,
+    tsr_layout_nllb;
 tsr_status tsr_pieces_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);
 tsr_status tsr_pieces_open_languages(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
                                      tsr_tokenizer *tokenizer);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kinds whose ids are those of a SentencePiece model, moved, with tokens of their own before and behind: T5, Pegasus,
- * mBART, NLLB. What the folder says of added tokens comes first, and the documented layout where it says nothing.
+ * Kinds whose ids are those of a SentencePiece model, moved, with tokens of their own before and behind: T5, Gemma,
+ * Pegasus, mBART, NLLB. What the folder says of added tokens comes first, and the documented layout where it says
+ * nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "core/text/sentencepiece.h"
 
 const tsr_piece_layout tsr_layout_t5 = {.sentinels = 100};
+const tsr_piece_layout tsr_layout_gemma = {.begins = 1};
 const tsr_piece_layout tsr_layout_pegasus = {.fixed = {"<pad>", "</s>"}, .first = 2, .offset = 103, .masks = 1};
 const tsr_piece_layout tsr_layout_mbart = {
     .fixed = {"<s>", "<pad>", "</s>", "<unk>"}, .first = 3, .offset = 1, .languages = &tsr_languages_mbart};
@@ -150,6 +152,21 @@ static tsr_status open_plain(tsr_tokenizer_files *files, const char *name, tsr_t
                 : tsr_files_sentencepiece(files, name, no_dummy_prefix, sizeof no_dummy_prefix, &tokenizer->plain);
 }
 
+/* What stands around a text of Gemma's. */
+static tsr_status read_ends(tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
+{
+  int32_t begins = 1, ends = 0;
+  tsr_config_bool(&files->options, "add_bos_token", &begins);
+  tsr_config_bool(&files->options, "add_eos_token", &ends);
+  TSR_TRY(tsr_config_status(&files->options));
+  for (int32_t i = 0; i < TSR_SIDES; i++) {
+    const tsr_tokenizer_side *side = &tokenizer->side[i];
+    tokenizer->side[i].frame = (tsr_frame){
+        .before = {side->special[TSR_BOS]}, .n_before = begins, .after = {side->special[TSR_EOS]}, .n_after = ends};
+  }
+  return TSR_OK;
+}
+
 tsr_status tsr_pieces_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
 {
   tsr_piece_layout layout = *(const tsr_piece_layout *)kind->data;
@@ -165,7 +182,8 @@ tsr_status tsr_pieces_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
     TSR_TRY(open_plain(files, name, tokenizer));
   }
   tsr_tokenizer_share_sides(tokenizer);
-  return tsr_tokenizer_find_specials(files, tokenizer);
+  TSR_TRY(tsr_tokenizer_find_specials(files, tokenizer));
+  return layout.begins ? read_ends(files, tokenizer) : TSR_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 
 #include "core/checkpoint/file.h"
 #include "core/text/base64.h"
+#include "core/text/message.h"
 #include "core/text/tokenizer.h"
 #include "core/text/vocabulary.h"
 #include "tests/support/temporary.h"
@@ -472,11 +473,129 @@ static void test_refused(void **state)
   remove_temporary_folder(folder);
 }
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * Gemma: a mark for each blank and none before the text, bytes, and runs of blanks that are added tokens, too
+ */
+enum { GEMMA_BYTES = 4, GEMMA_PIECES = GEMMA_BYTES + 256 };
+static const char *const gemma_pieces[] = {MARK, "a", "b", "ab", MARK "a", MARK "ab", MARK MARK};
+enum { GEMMA_COUNT = sizeof gemma_pieces / sizeof gemma_pieces[0], GEMMA_CHARACTERS = 3 };
+static const char *const gemma_fixed[] = {"<pad>", "<eos>", "<bos>", "<unk>"};
+
+static const char *gemma_piece(int id, char text[16])
+{
+  if (id < GEMMA_BYTES) {
+    return gemma_fixed[id];
+  }
+  snprintf(text, 16, "<0x%02X>", (unsigned)(id - GEMMA_BYTES));
+  return id < GEMMA_PIECES ? text : gemma_pieces[id - GEMMA_PIECES];
+}
+
+static json_t *make_gemma(void)
+{
+  json_t *vocab = json_object();
+  json_t *added = json_array();
+  char text[16];
+  for (int id = 0; id < GEMMA_PIECES + GEMMA_COUNT; id++) {
+    json_object_set_new(vocab, gemma_piece(id, text), json_integer(id));
+  }
+  for (int id = 0; id < GEMMA_BYTES; id++) {
+    add_token(added, id, gemma_fixed[id], 0);
+  }
+  json_array_append_new(added,
+                        json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", GEMMA_PIECES + 6, "content", MARK MARK,
+                                  "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 0));
+  json_t *merges =
+      json_pack("[[s, s], [s, s], [s, s], [s, s], [s, s]]", "a", "b", MARK, "a", MARK, "ab", MARK "a", "b", MARK, MARK);
+  return json_pack("{s:o, s:{s:s, s:{s:s}, s:s}, s:{s:s, s:{s:s}, s:s, s:b}, s:{s:s, s:s, s:b, s:b, s:o, s:o}, "
+                   "s:{s:s, s:[{s:{s:s}}, {s:{s:s}}], s:{s:{s:[i]}}}}",
+                   "added_tokens", added, "normalizer", "type", "Replace", "pattern", "String", " ", "content", MARK,
+                   "pre_tokenizer", "type", "Split", "pattern", "String", " ", "behavior", "MergedWithPrevious",
+                   "invert", 0, "model", "type", "BPE", "unk_token", "<unk>", "fuse_unk", 1, "byte_fallback", 1,
+                   "vocab", vocab, "merges", merges, "post_processor", "type", "TemplateProcessing", "single",
+                   "SpecialToken", "id", "<bos>", "Sequence", "id", "A", "special_tokens", "<bos>", "ids", 2);
+}
+
+/* The same as a SentencePiece model. */
+static void write_gemma(const char *path)
+{
+  tsr_message made = {0}, trainer = {0}, normalizer = {0};
+  char text[16];
+  for (int id = 0; id < GEMMA_PIECES + GEMMA_COUNT; id++) {
+    const char *piece = gemma_piece(id, text);
+    const int type = id == 3             ? TSR_PIECE_UNKNOWN
+                     : id < GEMMA_BYTES  ? TSR_PIECE_CONTROL
+                     : id < GEMMA_PIECES ? TSR_PIECE_BYTE
+                                         : TSR_PIECE_NORMAL;
+    const float score = id < GEMMA_PIECES + GEMMA_CHARACTERS ? -99.0f : (float)(GEMMA_PIECES - id);
+    tsr_message_piece(&made, piece, strlen(piece), type == TSR_PIECE_NORMAL ? score : 0.0f, type);
+  }
+  tsr_message_varint(&trainer, TSR_TRAINER_TYPE, TSR_TYPE_BPE);
+  tsr_message_varint(&trainer, TSR_TRAINER_BYTE_FALLBACK, 1);
+  tsr_message_bytes(&made, TSR_MODEL_TRAINER, trainer.bytes, trainer.size);
+  tsr_message_varint(&normalizer, TSR_NORMALIZER_DUMMY_PREFIX, 0);
+  tsr_message_varint(&normalizer, TSR_NORMALIZER_REMOVE_BLANKS, 0);
+  tsr_message_bytes(&made, TSR_MODEL_NORMALIZER, normalizer.bytes, normalizer.size);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(made.bytes, 1, made.size, file), made.size);
+  assert_int_equal(fclose(file), 0);
+  tsr_message_finish(&made);
+  tsr_message_finish(&trainer);
+  tsr_message_finish(&normalizer);
+}
+
+static void test_gemma(void **state)
+{
+  enum { A = GEMMA_PIECES + 1, B, AB, MARK_A, MARK_AB, MARKS, MOST = 8 };
+  static const struct {
+    const char *text;
+    int32_t n, ids[MOST];
+  } rows[] = {{"ab ab", 3, {2, AB, MARK_AB}}, {" a", 2, {2, MARK_A}},
+              {"a  b", 4, {2, A, MARKS, B}},  {"b\xC3\xA9", 4, {2, B, GEMMA_BYTES + 0xC3, GEMMA_BYTES + 0xA9}},
+              {"a<eos>", 3, {2, A, 1}},       {"", 1, {2}}};
+  (void)state;
+  for (int form = 0; form < 3; form++) { /* tokenizer.json; tokenizer.model, without and with </s> */
+    char *folder = make_temporary_folder();
+    tsr_tokenizer *tokenizer;
+    if (form == 0) {
+      json_t *file = make_gemma();
+      assert_non_null(file);
+      assert_int_equal(json_dump_file(file, path_in(folder, "tokenizer.json"), 0), 0);
+      json_decref(file);
+    } else {
+      write_gemma(path_in(folder, "tokenizer.model"));
+    }
+    write_text(path_in(folder, "tokenizer_config.json"),
+               form == 2 ? "{\"tokenizer_class\":\"GemmaTokenizer\",\"add_bos_token\":false,\"add_eos_token\":true}"
+                         : "{\"tokenizer_class\":\"GemmaTokenizerFast\"}");
+    if (tsr_tokenizer_open_folder(folder, &tokenizer) != TSR_OK) {
+      fail_msg("form %d: %s", form, tsr_error_message());
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+      const int32_t *expected = rows[i].ids + (form == 2), wanted = rows[i].n - (form == 2);
+      int32_t *ids;
+      int32_t n;
+      assert_int_equal(tsr_tokenizer_encode(tokenizer, rows[i].text, strlen(rows[i].text), &ids, &n), TSR_OK);
+      if (n != wanted + (form == 2) || memcmp(ids, expected, (size_t)wanted * sizeof *ids) != 0 ||
+          (form == 2 && ids[n - 1] != 1)) {
+        fail_msg("form %d, \"%s\": %d ids, the second %d", form, rows[i].text, (int)n, n > 1 ? (int)ids[1] : -1);
+      }
+      char *text;
+      assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, n, &text), TSR_OK);
+      assert_string_equal(text, i == 1 || i == 4 ? "a" : rows[i].text); /* blanks at the ends are left out */
+      tsr_free(text);
+      tsr_free(ids);
+    }
+    tsr_tokenizer_close(tokenizer);
+    remove_temporary_folder(folder);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_recorded),      cmocka_unit_test(test_base64),  cmocka_unit_test(test_small),
-      cmocka_unit_test(test_byte_fallback), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_gemma), cmocka_unit_test(test_recorded),      cmocka_unit_test(test_base64),
+      cmocka_unit_test(test_small), cmocka_unit_test(test_byte_fallback), cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
