@@ -41,6 +41,8 @@
 #define cpu_run_add                    CPU_WITH_VECTORS(cpu_run_add)
 #define cpu_run_mul                    CPU_WITH_VECTORS(cpu_run_mul)
 #define cpu_run_activation             CPU_WITH_VECTORS(cpu_run_activation)
+#define cpu_prepare_rotate             CPU_WITH_VECTORS(cpu_prepare_rotate)
+#define cpu_run_rotate                 CPU_WITH_VECTORS(cpu_run_rotate)
 #define cpu_run_embedding              CPU_WITH_VECTORS(cpu_run_embedding)
 #define cpu_run_copy                   CPU_WITH_VECTORS(cpu_run_copy)
 #define cpu_run_append                 CPU_WITH_VECTORS(cpu_run_append)
@@ -95,6 +97,8 @@ void cpu_run_mask(const cpu_line *line, cpu_team *team);
 void cpu_run_add(const cpu_line *line, cpu_team *team);
 void cpu_run_mul(const cpu_line *line, cpu_team *team);
 void cpu_run_activation(const cpu_line *line, cpu_team *team); /* relu, gelu, silu */
+int32_t cpu_prepare_rotate(cpu_line *line, cpu_preparation *preparation);
+void cpu_run_rotate(const cpu_line *line, cpu_team *team);
 void cpu_run_embedding(const cpu_line *line, cpu_team *team);
 void cpu_run_copy(const cpu_line *line, cpu_team *team);
 void cpu_run_append(const cpu_line *line, cpu_team *team);

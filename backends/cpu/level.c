@@ -44,4 +44,5 @@ const cpu_operator cpu_operators[CPU_OP_COUNT] = {
     [TSR_OP_SUM_OF_SQUARES] = {cpu_prepare_sum_of_squares, cpu_run_sum_of_squares},
     [TSR_OP_ADAM] = {NULL, cpu_run_adam},
     [TSR_OP_CONV1D] = {cpu_prepare_conv1d, cpu_run_matmul},
+    [TSR_OP_ROTATE] = {cpu_prepare_rotate, cpu_run_rotate},
 };

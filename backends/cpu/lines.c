@@ -58,6 +58,7 @@ static const struct {
     [TSR_OP_SUM_OF_SQUARES] = {{F32, F32 | NONE}, {F32}},
     [TSR_OP_ADAM] = {{F32, F32, F32 | NONE}, {F32, F32, F32, F32 | NONE}},
     [TSR_OP_CONV1D] = {{F32, FLOATS, F32 | NONE}, {F32}},
+    [TSR_OP_ROTATE] = {{F32, F32}, {F32}},
 };
 
 static int takes(const tsr_program_desc *program, int32_t tensor, int32_t wanted)

@@ -419,3 +419,48 @@ void cpu_widen_row(int32_t dtype, const void *from, int64_t stride, int64_t n, f
     cpu_copy_run(from, stride, to, 1, n, sizeof *to);
   }
 }
+
+/* ---- rotate ------------------------------------------------------------------------------------------------------ */
+
+/* Pairs of a row, which lie side by side. */
+static void rotate_run(const float *x, const float *turns, float alpha, int64_t half, float *y)
+{
+  for (int64_t i = 0; i < half; i += CPU_LANES) {
+    const int64_t part = half - i < CPU_LANES ? half - i : CPU_LANES;
+    const cpu_f32v first = cpu_load_part(x + i, part, 0.0f), second = cpu_load_part(x + half + i, part, 0.0f);
+    const cpu_f32v cosine = cpu_load_part(turns + i, part, 0.0f);
+    const cpu_f32v sine = cpu_load_part(turns + half + i, part, 0.0f) * cpu_splat(alpha);
+    cpu_store_part(y + i, first * cosine - second * sine, part);
+    cpu_store_part(y + half + i, second * cosine + first * sine, part);
+  }
+}
+
+static void rotate_rows(const cpu_line *line, int64_t first, int64_t last, void *scratch)
+{
+  const cpu_tensor *x = &line->in[0], *turns = &line->in[1], *y = &line->out[0];
+  const int32_t axes = y->rank - 1;
+  const cpu_row_map x_map = cpu_row_map_of(x, axes), map = cpu_row_map_of(turns, axes);
+  const int64_t n = cpu_row_length(y);
+  float *room = scratch;
+
+  for (int64_t row = first; row < last; row++) {
+    const float *from = (const float *)x->data + cpu_row_at(&x_map, row);
+    const float *by = (const float *)turns->data + cpu_row_at(&map, row);
+    rotate_run(cpu_side_by_side(from, x->stride[axes], n, room), cpu_side_by_side(by, turns->stride[axes], n, room + n),
+               line->attributes.alpha, n / 2, (float *)y->data + row * n);
+  }
+}
+
+int32_t cpu_prepare_rotate(cpu_line *line, cpu_preparation *preparation)
+{
+  cpu_ask_scratch(preparation, 2 * (uint64_t)cpu_row_length(&line->out[0]) * sizeof(float));
+  return TSR_OK;
+}
+
+void cpu_run_rotate(const cpu_line *line, cpu_team *team)
+{
+  const cpu_tensor *x = &line->in[0], *turns = &line->in[1], *y = &line->out[0];
+  assert(x->dtype == TSR_F32 && turns->dtype == TSR_F32 && y->rank >= 1 && cpu_row_length(y) % 2 == 0);
+  assert(x->rank == y->rank && turns->rank == y->rank);
+  cpu_run_rows(line, team, cpu_rows(y), 10.0 + 8.0 * (double)cpu_row_length(y) / CPU_LANES, rotate_rows);
+}

@@ -70,6 +70,7 @@ static const operator_row operators[TSR_OP_COUNT] = {
     [TSR_OP_SUM_OF_SQUARES] = {ref_sum_of_squares, NULL, {F32, F32 | NONE}, {F32}},
     [TSR_OP_ADAM] = {ref_adam, NULL, {F32, F32, F32 | NONE}, {F32, F32, F32, F32 | NONE}},
     [TSR_OP_CONV1D] = {ref_conv1d, NULL, {F32, FLOATS, F32 | NONE}, {F32}},
+    [TSR_OP_ROTATE] = {ref_rotate, NULL, {F32, F32}, {F32}},
 };
 
 struct tsr_backend_executable {

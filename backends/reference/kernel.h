@@ -261,6 +261,7 @@ float ref_drop_factor(const ref_drop *dropout, int64_t element);
 /* The operators, and how many doubles of scratch those that need some take. */
 void ref_matmul(const ref_line *line);
 void ref_conv1d(const ref_line *line);
+void ref_rotate(const ref_line *line);
 void ref_softmax(const ref_line *line);
 void ref_log_softmax(const ref_line *line);
 void ref_layernorm(const ref_line *line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators on one element at a time, and the gradients of the activations.
+ * Operators on one element at a time, or on pairs, and the gradients of the activations.
  */
 #include "kernel.h"
 
@@ -168,5 +168,25 @@ void ref_activation_gradient(const ref_line *line)
     const double dye = ref_f32(dy, ref_at(dy, dy->rank, e));
     const double by = slope(line->attributes.activation, ref_f32(x, ref_at(x, x->rank, e)));
     ref_set_f32(dx, ref_at(dx, dx->rank, e), by == 0 ? 0.0 : dye * by);
+  }
+}
+
+void ref_rotate(const ref_line *line)
+{
+  const ref_tensor *x = &line->in[0], *turns = &line->in[1], *y = &line->out[0];
+  const int64_t half = ref_row_length(y) / 2, x_step = ref_row_stride(x), step = ref_row_stride(turns);
+  const double alpha = line->attributes.alpha;
+
+  assert(x->dtype == TSR_F32 && turns->dtype == TSR_F32 && ref_row_length(y) % 2 == 0);
+  assert(ref_same_extents(x, y) && ref_same_extents(turns, y));
+
+  for (int64_t row = 0; row < ref_rows(y); row++) {
+    const int64_t x_at = ref_row(x, row), at = ref_row(turns, row), y_at = ref_row(y, row);
+    for (int64_t i = 0; i < half; i++) {
+      const double first = ref_f32(x, x_at + i * x_step), second = ref_f32(x, x_at + (half + i) * x_step);
+      const double cosine = ref_f32(turns, at + i * step), sine = alpha * ref_f32(turns, at + (half + i) * step);
+      ref_set_f32(y, y_at + i * ref_row_stride(y), first * cosine - second * sine);
+      ref_set_f32(y, y_at + (half + i) * ref_row_stride(y), second * cosine + first * sine);
+    }
   }
 }

@@ -82,6 +82,7 @@ uint64_t tsr_vk_storage_bytes(const tsr_vk_planner *planner, int32_t tensor);
 
 /* Each plans the lines of its operators, results not empty. Returns 1, or 0 if the device cannot execute the line. */
 int tsr_vk_plan_elementwise(tsr_vk_planner *planner);
+int tsr_vk_plan_rotate(tsr_vk_planner *planner);
 int tsr_vk_plan_copy(tsr_vk_planner *planner);
 int tsr_vk_plan_gather(tsr_vk_planner *planner);
 int tsr_vk_plan_embedding(tsr_vk_planner *planner);

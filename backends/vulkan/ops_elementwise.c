@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * add, mul, relu, gelu, silu, activation_gradient, mask_gradient: shaders/elementwise.comp.
+ * add, mul, relu, gelu, silu, activation_gradient, mask_gradient (shaders/elementwise.comp) and rotate
+ * (shaders/rotate.comp).
  */
 #include "backends/vulkan/kernel_common.h"
 #include "shaders/contract/elementwise.h"
+#include "shaders/contract/rotate.h"
 
 #include <string.h>
 
@@ -59,5 +61,29 @@ int tsr_vk_plan_elementwise(tsr_vk_planner *planner)
   tsr_vk_spec(dispatch, TSR_VK_SPEC_elementwise_repeat, repeat);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_elementwise_axes, tsr_vk_axes(&views[0]));
   dispatch->work = (double)count * (quads ? 4 : 1);
+  return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
+}
+
+int tsr_vk_plan_rotate(tsr_vk_planner *planner)
+{
+  const tsr_line_desc *line = planner->line;
+  const tsr_vk_view x = tsr_vk_view_in(planner, 0), turns = tsr_vk_view_in(planner, 1);
+  const uint64_t count = tsr_vk_elements(tsr_vk_out(planner, 0)) / 2;
+  tsr_vk_rotate_push push = {.x_offset = x.offset, .turns_offset = turns.offset, .count = (uint32_t)count};
+  memcpy(push.extent, x.extent, sizeof push.extent);
+  memcpy(push.x_stride, x.stride, sizeof push.x_stride);
+  memcpy(push.turns_stride, turns.stride, sizeof push.turns_stride);
+  push.extent[3] /= 2;
+  tsr_vk_dispatch *dispatch = tsr_vk_add(planner, TSR_VK_SHADER_ROTATE, &push, sizeof push);
+  if (dispatch == NULL) {
+    return 0;
+  }
+  tsr_vk_read(dispatch, line->in[0]);
+  tsr_vk_read(dispatch, line->in[1]);
+  tsr_vk_write(dispatch, line->out[0]);
+  uint32_t size = tsr_vk_group_size(planner->caps, 64);
+  tsr_vk_set_size(dispatch, size);
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_rotate_alpha_bits, tsr_vk_bits_of(line->attributes.alpha));
+  dispatch->work = 6.0 * (double)count;
   return tsr_vk_finish(planner, dispatch, tsr_vk_divide_up(count, size));
 }

@@ -95,6 +95,7 @@ int tsr_vk_plan_one(tsr_vk_planner *planner)
       [TSR_OP_MASK_GRADIENT] = tsr_vk_plan_mask_gradient,
       [TSR_OP_DROPOUT] = tsr_vk_plan_dropout,
       [TSR_OP_CONV1D] = tsr_vk_plan_conv1d,
+      [TSR_OP_ROTATE] = tsr_vk_plan_rotate,
   };
   tsr_vk_plan *plan = planner->plan;
   plan->variant = TSR_VK_VARIANT_AUTO;

@@ -201,6 +201,17 @@ void tsr_gradient_activation(tsr_program *program, tsr_gradient_call *call)
   call->in[0] = tsr_activation_gradient(program, x, call->out[0], activation);
 }
 
+/* A turn's gradient is turned back. */
+void tsr_gradient_rotate(tsr_program *program, tsr_gradient_call *call)
+{
+  const tsr_line_desc *line = &call->line;
+  if (call->wanted[1]) {
+    tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED, "the operand 'turns' has no gradient");
+    return;
+  }
+  call->in[0] = tsr_rotate(program, call->out[0], line->in[1], -line->attributes.alpha);
+}
+
 /* x with zeros in one row. */
 static tsr_ref without_row(tsr_program *program, tsr_ref x, int64_t row)
 {

@@ -274,6 +274,12 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
          .in = {{"x", F32, 0, 8}, {"weight", FLOATS, 0, 8}, {"bias", F32, 1, 8}}, .out = {{"y", F32, 0, 8}}},
         tsr_rule_conv1d, tsr_flops_conv1d, tsr_gradient_conv1d,
         .attributes = STRIDE},
+    [TSR_OP_ROTATE] = {
+        {.name = "rotate", .tolerance = TSR_CLASS_PRODUCT,
+         .formula = "y = x turned in pairs of its halves, by cosines and alpha sines",
+         .in = {{"x", F32, 0, 9}, {"turns", F32, 0, 9}}, .out = {{"y", F32, 0, 9}}},
+        tsr_rule_rotate, tsr_flops_per_input, tsr_gradient_rotate,
+        .attributes = ALPHA, .cost = 3},
 };
 /* clang-format on */
 

@@ -237,6 +237,12 @@ tsr_ref tsr_silu(tsr_program *p, tsr_ref x)
   return tsr_line_append(p, &line);
 }
 
+tsr_ref tsr_rotate(tsr_program *p, tsr_ref x, tsr_ref turns, float alpha)
+{
+  tsr_line_desc line = {.op = TSR_OP_ROTATE, .in = {x, turns}, .attributes = {.alpha = alpha}};
+  return tsr_line_append(p, &line);
+}
+
 tsr_ref tsr_embedding(tsr_program *p, tsr_ref table, tsr_ref ids, float alpha)
 {
   tsr_line_desc line = {.op = TSR_OP_EMBEDDING, .in = {table, ids}, .attributes = {.alpha = alpha}};

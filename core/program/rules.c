@@ -394,6 +394,20 @@ int tsr_rule_unary(tsr_program *program, tsr_line_desc *line)
   return tsr_rule_result(program, line, 0, TSR_F32, &shape);
 }
 
+int tsr_rule_rotate(tsr_program *program, tsr_line_desc *line)
+{
+  if (!tsr_rule_rank(program, line, 0, 1, TSR_MAX_RANK)) {
+    return 0;
+  }
+  const tsr_shape shape = tsr_rule_shape(program, line, 0);
+  const int64_t columns = shape.extent[shape.rank - 1];
+  if (columns % 2 != 0) {
+    tsr_program_fail(program, line->op, TSR_ERR_SHAPE, "the last extent of x is even, not %lld", (long long)columns);
+    return 0;
+  }
+  return tsr_rule_expand(program, line, 1, &shape) && tsr_rule_result(program, line, 0, TSR_F32, &shape);
+}
+
 int tsr_rule_embedding(tsr_program *program, tsr_line_desc *line)
 {
   if (!tsr_rule_rank(program, line, 0, 2, 2) || !tsr_rule_rank(program, line, 1, 0, TSR_MAX_RANK - 1)) {

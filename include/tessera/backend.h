@@ -188,7 +188,10 @@ enum {
   TSR_OP_CONV1D = 35, /* in x, weight, bias?            out y            stride
                        * The last two axes of x, and of weight, lie in memory as one row: rows of x begin `in` elements
                        * apart, elements of a row 1 */
-  TSR_OP_COUNT = 36   /* one past the last */
+
+  /* since 1.9 */
+  TSR_OP_ROTATE = 36, /* in x, turns                    out y            alpha */
+  TSR_OP_COUNT = 37   /* one past the last */
 };
 
 /* tsr_op_attributes.activation */
@@ -294,7 +297,8 @@ typedef struct tsr_tensor_desc {
 /* What an operator needs beside its tensors. An operator ignores the fields that its row above does not name. */
 typedef struct tsr_op_attributes {
   uint32_t struct_size; /* sizeof(tsr_op_attributes), as its writer knew it */
-  float alpha;          /* factor of the product (matmul), of the scores (attention), of the rows (embedding) */
+  float alpha;   /* factor of the product (matmul), of the scores (attention), of the rows (embedding), of the sines
+                         * (rotate) */
   float epsilon; /* added to the variance or mean square, or with unbiased to the deviation; adam: to the root of the
                           * second moment */
   int32_t activation;    /* TSR_ACTIVATION_* */

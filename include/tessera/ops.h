@@ -211,6 +211,15 @@ TSR_API tsr_ref tsr_gelu(tsr_program *p, tsr_ref x, int32_t activation);
 /* y = x / (1 + exp(-x)). x f32. silu(-inf) = 0 (-0 counts), silu(+inf) = +inf. Class: elementwise, scaled by |x|. */
 TSR_API tsr_ref tsr_silu(tsr_program *p, tsr_ref x);
 
+/* Turns pairs of columns, as rotary positions do (Su et al. 2021, arXiv:2104.09864): with h = K / 2, c = turns[.., i]
+ * and s = alpha turns[.., h + i] of i < h,
+ *   y[.., i] = x[.., i] c - x[.., h + i] s,  y[.., h + i] = x[.., h + i] c + x[.., i] s
+ *   x     [.., K] f32, rank 1 to 4, K even
+ *   turns [.., K] f32, broadcasts to x: cosines, then sines
+ *   alpha 1, or -1 to turn the other way: the gradient of the one is the other; any other factor is allowed
+ * Returns y, x's extents. turns has no gradient. Class: product. */
+TSR_API tsr_ref tsr_rotate(tsr_program *p, tsr_ref x, tsr_ref turns, float alpha);
+
 /* y[.., :] = alpha * table[ids[..], :]
  *   table [V, D] f32|f16|bf16;  ids i32, rank 0 to 3
  * Returns y [.., D]. An id outside 0 .. V-1 gives a row of zeros. Class: elementwise (exact where alpha is 1). */

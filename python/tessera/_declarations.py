@@ -416,6 +416,8 @@ ffi: Any = _cffi_backend.FFI(
      0,
      b'\x00\x00\x9e#tsr_rmsnorm',
      0,
+     b'\x00\x00\x9e#tsr_rotate',
+     0,
      b'\x00\x01(#tsr_runtime_create',
      0,
      b'\x00\x01\xda#tsr_runtime_destroy',

@@ -363,6 +363,11 @@ class Program:
             lib.tsr_conv1d(self._program, self._ref(x), self._ref(weight), self._ref(bias), stride, padding)
         )
 
+    def rotate(self, x: Tensor, turns: Tensor, *, alpha: float = 1.0) -> Tensor:
+        """x with its columns i and K/2 + i turned as pairs, by the cosines and alpha times the sines in the halves of
+        ``turns``, which broadcasts."""
+        return self._take(lib.tsr_rotate(self._program, self._ref(x), self._ref(turns), alpha))
+
     def append(self, state: Tensor, x: Tensor, position: Optional[Tensor] = None) -> Tensor:
         """state[b, position[b] + l] = x[b, l]; returns the state as it is after the line."""
         return self._take(lib.tsr_append(self._program, self._ref(state), self._ref(x), self._ref(position)))

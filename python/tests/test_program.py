@@ -95,6 +95,11 @@ CASES = {
         dict(x=A, w=WINDOWS, b=GAIN[:2]),
         np.stack([np.einsum("bki,oki->bo", PADDED[:, t : t + 2], WINDOWS) for t in (0, 2)], 1) + GAIN[:2],
     ),
+    "rotate": (
+        lambda p, x, t: p.rotate(x, t, alpha=-1.0),
+        dict(x=X, t=GAIN),
+        np.concatenate([X[:, :3] * GAIN[:3] + X[:, 3:] * GAIN[3:], X[:, 3:] * GAIN[:3] - X[:, :3] * GAIN[3:]], -1),
+    ),
     "gather": (lambda p, x, i: p.gather(x, i, -1), dict(x=X, i=np.array([5, 1, 1], np.int32)), X[:, [5, 1, 1]]),
     "scatter_add": (
         lambda p, x, i: p.scatter_add(x, i, 0, 4, alpha=2.0),

@@ -414,6 +414,8 @@ static tsr_status bound_line(check_values *values, const tsr_line_desc *desc)
                                                                             : check_bound_matmul_i8(values, desc);
   case TSR_OP_CONV1D:
     return check_bound_conv1d(values, desc);
+  case TSR_OP_ROTATE:
+    return check_bound_rotate(values, desc);
   case TSR_OP_REDUCE_SUM:
     return check_bound_reduce_sum(values, desc);
   case TSR_OP_SOFTMAX:

@@ -169,6 +169,7 @@ double check_drop_factor(const check_values *values, int32_t seed, const tsr_op_
                          int64_t element);
 
 tsr_status check_bound_matmul(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
+tsr_status check_bound_rotate(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_conv1d(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_matmul_i8(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;
 tsr_status check_bound_embedding_i8(check_values *values, const tsr_line_desc *line) TSR_MUST_CHECK;

@@ -243,6 +243,41 @@ tsr_status check_bound_conv1d(check_values *values, const tsr_line_desc *line)
   return bound_product(&p);
 }
 
+/* A sum of two products, one of them of three factors. */
+tsr_status check_bound_rotate(check_values *values, const tsr_line_desc *line)
+{
+  check_tensor x = check_tensor_of(values, line->in[0]), turns = check_tensor_of(values, line->in[1]);
+  check_tensor y = check_tensor_of(values, line->out[0]);
+  const int64_t half = y.extent[3] / 2;
+  const double alpha = (double)line->attributes.alpha;
+  tsr_status status = check_errors_init(&y);
+
+  if (status) {
+    return status;
+  }
+  for (int64_t i0 = 0; i0 < y.extent[0]; i0++) {
+    for (int64_t i1 = 0; i1 < y.extent[1]; i1++) {
+      for (int64_t i2 = 0; i2 < y.extent[2]; i2++) {
+        for (int64_t i3 = 0; i3 < y.extent[3]; i3++) {
+          const int64_t own[] = {check_place(&x, i0, i1, i2, i3), check_place(&turns, i0, i1, i2, i3 % half)};
+          const int64_t other[] = {check_place(&x, i0, i1, i2, (i3 + half) % (2 * half)),
+                                   check_place(&turns, i0, i1, i2, half + i3 % half)};
+          const double a = fabs(check_value(&x, own[0])), b = fabs(check_value(&turns, own[1]));
+          const double c = fabs(check_value(&x, other[0])), d = fabs(alpha * check_value(&turns, other[1]));
+          const double ea = check_error(&x, own[0]), eb = check_error(&turns, own[1]);
+          const double ec = check_error(&x, other[0]), ed = fabs(alpha) * check_error(&turns, other[1]);
+          const double size = (a + ea) * (b + eb) + (c + ec) * (d + ed);
+          const double error = size - a * b - c * d + check_gamma(4.0) * size + FLT_MIN * (4.0 + a + b + c + d);
+          const int64_t at = check_place(&y, i0, i1, i2, i3);
+          const int is_finite = isfinite(a) && isfinite(b) && isfinite(c) && isfinite(d);
+          y.storage->error[at] = !is_finite ? 0.0 : size > FLT_MAX ? INFINITY : error;
+        }
+      }
+    }
+  }
+  return TSR_OK;
+}
+
 /* As a product with ones. */
 tsr_status check_bound_reduce_sum(check_values *values, const tsr_line_desc *line)
 {

@@ -91,6 +91,7 @@ void check_random_state(check_table *table, check_draw *draw, int32_t what);
 void check_random_concat(check_table *table, check_draw *draw, int32_t what);
 void check_random_scatter(check_table *table, check_draw *draw, int32_t what);
 void check_random_elementwise(check_table *table, check_draw *draw, int32_t what);
+void check_random_rotate(check_table *table, check_draw *draw, int32_t what);
 void check_random_gradient(check_table *table, check_draw *draw, int32_t what);
 void check_random_relative(check_table *table, check_draw *draw, int32_t what);
 void check_random_dropout(check_table *table, check_draw *draw, int32_t what);

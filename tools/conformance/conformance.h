@@ -220,6 +220,7 @@ void check_cases_rows(check_table *table);
 void check_cases_topk(check_table *table);
 void check_cases_elementwise(check_table *table);
 void check_cases_copy(check_table *table);
+void check_cases_rotate(check_table *table);
 void check_cases_index(check_table *table);
 void check_cases_state(check_table *table);
 void check_cases_conv1d(check_table *table);

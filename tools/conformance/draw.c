@@ -140,6 +140,7 @@ static const struct {
     {"gelu", check_random_elementwise, TSR_OP_GELU},
     {"silu", check_random_elementwise, TSR_OP_SILU},
     {"copy", check_random_elementwise, TSR_OP_COPY},
+    {"rotate", check_random_rotate, TSR_OP_ROTATE},
     {"attention_gradient", check_random_attention_gradient, TSR_OP_ATTENTION_GRADIENT},
     {"softmax_gradient", check_random_gradient, TSR_OP_SOFTMAX_GRADIENT},
     {"log_softmax_gradient", check_random_gradient, TSR_OP_LOG_SOFTMAX_GRADIENT},

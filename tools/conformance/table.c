@@ -113,6 +113,7 @@ tsr_status check_table_create(check_table *table)
     check_cases_topk(table);
     check_cases_elementwise(table);
     check_cases_copy(table);
+    check_cases_rotate(table);
     check_cases_index(table);
     check_cases_state(table);
     check_cases_mask(table);

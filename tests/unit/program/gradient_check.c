@@ -69,6 +69,13 @@ tsr_ref typed_leaf(maker *m, tsr_dtype dtype, tsr_shape shape)
   return added->ref;
 }
 
+tsr_ref fixed_leaf(maker *m, tsr_shape shape)
+{
+  const tsr_ref x = typed_leaf(m, TSR_F32, shape);
+  m->leaves[m->n - 1].is_fixed = 1;
+  return x;
+}
+
 tsr_ref whole_numbers(maker *m, tsr_shape shape, const int32_t *values)
 {
   gradient_leaf *added = add_leaf(m, TSR_I32, shape);
@@ -203,7 +210,7 @@ static void compute(tsr_device *device, const gradient_case *c, uint64_t seed, i
   tsr_ref factor = tsr_input(m.p, "factor", TSR_F32, shape);
   int32_t n = 0, which[MAX_LEAVES];
   for (int32_t i = 0; i < m.n; i++) {
-    if (m.leaves[i].dtype != TSR_I32) {
+    if (m.leaves[i].dtype != TSR_I32 && !m.leaves[i].is_fixed) {
       which[n] = i;
       parameters[n++] = m.leaves[i].ref;
     }
@@ -353,7 +360,7 @@ gradient_report gradient_check(tsr_device *device, const gradient_case *c, uint6
   f.n = tsr_shape_elements(&shape);
   compile(device, &f.m, c->name, &f.made);
   for (int32_t i = 0; i < f.m.n; i++) {
-    if (f.m.leaves[i].dtype != TSR_I32) {
+    if (f.m.leaves[i].dtype != TSR_I32 && !f.m.leaves[i].is_fixed) {
       check_leaf(&f, i, gradients[i], &report);
     }
   }

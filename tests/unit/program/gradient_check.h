@@ -15,6 +15,7 @@ enum { MAX_LEAVES = 40, MAX_ELEMENTS = 160 /* of a leaf */ };
 typedef struct gradient_leaf {
   tsr_ref ref;
   tsr_dtype dtype;
+  int32_t is_fixed; /* 1: no gradient is asked for */
   int64_t n;
   float values[MAX_ELEMENTS];  /* odd multiples of 1/32 between -1 and 1: no type rounds them */
   int32_t whole[MAX_ELEMENTS]; /* of an i32 */
@@ -38,6 +39,9 @@ int32_t draw(maker *m, int32_t n);
 /* Real numbers, of which the gradient is checked. */
 tsr_ref typed_leaf(maker *m, tsr_dtype dtype, tsr_shape shape);
 #define leaf(m, ...) typed_leaf(m, TSR_F32, TSR_SHAPE(__VA_ARGS__))
+
+/* The same, of which no gradient is asked for. */
+tsr_ref fixed_leaf(maker *m, tsr_shape shape);
 
 /* i32 with these values. */
 tsr_ref whole_numbers(maker *m, tsr_shape shape, const int32_t *values);

@@ -74,6 +74,11 @@ static void test_lines_without_gradient(void **state)
   }
 
   maker_begin(&m, 1, 0);
+  x = leaf(&m, 4);
+  refuse_loss(&m, tsr_rotate(m.p, leaf(&m, 2, 4), x, 1.0f), x, TSR_ERR_UNSUPPORTED,
+              "the operand 'turns' has no gradient");
+
+  maker_begin(&m, 1, 0);
   tsr_ref lse;
   (void)tsr_cross_entropy(m.p, leaf(&m, 2, 3), whole_numbers(&m, TSR_SHAPE(2), (const int32_t[]){0, 1}), 0.0f, &lse);
   refuse_loss(&m, lse, m.leaves[0].dtype == TSR_F32 ? m.leaves[0].ref : m.leaves[1].ref, TSR_ERR_UNSUPPORTED,

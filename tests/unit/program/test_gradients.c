@@ -73,6 +73,12 @@ static tsr_ref fused_silu(maker *m)
   return fused(m, TSR_ACTIVATION_SILU);
 }
 
+static tsr_ref rotate(maker *m)
+{
+  tsr_ref turns = fixed_leaf(m, TSR_SHAPE(3, 4));
+  return tsr_rotate(m->p, leaf(m, 2, 3, 4), turns, 0.5f);
+}
+
 static tsr_ref conv1d(maker *m)
 {
   return tsr_conv1d(m->p, leaf(m, 2, 5, 3), leaf(m, 4, 3, 3), leaf(m, 4), 1, 1);
@@ -483,6 +489,7 @@ static const gradient_case cases[] = {
     CASE(fused_gelu_erf),
     CASE(fused_gelu_tanh),
     CASE(fused_silu),
+    CASE(rotate),
     CASE(conv1d),
     CASE(conv1d_stride),
     CASE(conv1d_gaps),

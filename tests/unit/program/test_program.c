@@ -588,6 +588,17 @@ static void test_attention_errors(void **state)
   }
 }
 
+static void test_rotate(void **state)
+{
+  tsr_program *p = *state;
+  tsr_ref x = tsr_input(p, "x", TSR_F32, TSR_SHAPE(2, 5, 3, 8)), turns = tsr_input(p, "t", TSR_F32, TSR_SHAPE(5, 1, 8));
+  assert_shape(p, tsr_rotate(p, x, turns, -1.0f), TSR_SHAPE(2, 5, 3, 8));
+  char text[300];
+  assert_non_null(strstr(tsr_program_print_line(p, 0, text, sizeof text), " alpha -1"));
+  assert_int_equal(tsr_rotate(p, tsr_slice(p, x, 3, 0, 7), tsr_slice(p, turns, 2, 0, 7), 1.0f), TSR_INVALID);
+  assert_error(p, TSR_ERR_SHAPE, "rotate: the last extent of x is even, not 7");
+}
+
 /* What a backend of an older minor is not asked about: by the operands, types and attributes that a line has. */
 static void test_since(void **state)
 {
@@ -599,7 +610,7 @@ static void test_since(void **state)
   tsr_ref k = tsr_input(p, "k", TSR_BF16, TSR_SHAPE(1, 2, 1, 4));
   tsr_ref whole = tsr_input(p, "whole", TSR_I8, TSR_SHAPE(4, 16));
   tsr_ref halves = tsr_input(p, "halves", TSR_F16, TSR_SHAPE(4, 1));
-  uint32_t expected[20];
+  uint32_t expected[21];
   int32_t n = 0;
   tsr_matmul(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, TSR_ACTIVATION_NONE), expected[n++] = 0;
   tsr_matmul_reduced_precision(p, x, tsr_transpose(p, half, 0, 1), TSR_NONE, 1.0f, 0),
@@ -627,6 +638,7 @@ static void test_since(void **state)
   tsr_attention(p, &(tsr_attention_args){.q = two, .k = one, .v = one, .alpha = 1.0f}), expected[n++] = 9;
   tsr_conv1d(p, tsr_reshape(p, x, TSR_SHAPE(1, 2, 4)), tsr_reshape(p, q, TSR_SHAPE(1, 2, 4)), TSR_NONE, 1, 0);
   expected[n++] = 8;
+  tsr_rotate(p, x, gain, 1.0f), expected[n++] = 9;
   assert_int_equal(tsr_program_status(p), TSR_OK);
   assert_int_equal(tsr_program_line_count(p), n);
   for (int32_t i = 0; i < n; i++) {
@@ -765,6 +777,7 @@ int main(void)
       TEST(test_scopes),
       cmocka_unit_test(test_slots),
       TEST(test_attention),
+      TEST(test_rotate),
       cmocka_unit_test(test_attention_errors),
       TEST(test_conv1d),
       TEST(test_conv1d_errors),
