@@ -476,12 +476,12 @@ static tsr_ref attention_by_distance(const tsr_builder *b, const char *prefix, i
   return tsr_add(p, y, tsr_product(p, sums, parameter(b, "%s.relative_values.weight", prefix)));
 }
 
-/* Rows of the table of rotary positions for the queries of a program, to be spread over their heads: [.., 1, 2 K]. */
+/* Rows of the table of rotary positions for the queries of a program, to be spread over their heads: [.., 1, K]. */
 static tsr_ref rotary_rows(const tsr_builder *b, const tsr_stack *stack, const tsr_self_attention *self)
 {
   tsr_program *p = b->program;
   const tsr_transformer_config *config = &b->model->config;
-  const int64_t width = 2 * (int64_t)stack->head_size;
+  const int64_t width = stack->head_size;
   tsr_ref table = tsr_program_find(p, TSR_POSITIONS_NAME);
   if (table == TSR_NONE) {
     table = tsr_constant(p, TSR_POSITIONS_NAME, TSR_F32, TSR_SHAPE(config->max_positions, width));
@@ -491,16 +491,6 @@ static tsr_ref rotary_rows(const tsr_builder *b, const tsr_stack *stack, const t
   }
   tsr_ref rows = tsr_embedding(p, table, self->position, 1.0f);
   return tsr_reshape(p, rows, TSR_SHAPE(tsr_ref_shape(p, rows).extent[0], 1, 1, width));
-}
-
-/* y = x cos + (-second half of x, first half of x) sin: x [B, L, H, K], rows as above. */
-static tsr_ref rotated(const tsr_builder *b, tsr_ref x, tsr_ref rows)
-{
-  tsr_program *p = b->program;
-  const int64_t size = tsr_ref_shape(p, x).extent[3], half = size / 2;
-  const tsr_ref halves[2] = {tsr_slice(p, x, 3, half, half), tsr_slice(p, x, 3, 0, half)};
-  tsr_ref turned = tsr_mul(p, tsr_concat(p, halves, 2, 3), tsr_slice(p, rows, 3, size, size));
-  return tsr_add(p, tsr_mul(p, x, tsr_slice(p, rows, 3, 0, size)), turned);
 }
 
 /* Hides the keys beyond a layer's window, where there may be such. */
@@ -542,8 +532,8 @@ static tsr_ref self_attention(const tsr_builder *b, const tsr_stack *stack, int3
   };
   if (side.position == TSR_POSITION_ROTARY) {
     tsr_ref rows = rotary_rows(b, stack, self);
-    args.q = rotated(b, args.q, rows);
-    args.k = rotated(b, args.k, rows);
+    args.q = tsr_rotate(b->program, args.q, rows, 1.0f);
+    args.k = tsr_rotate(b->program, args.k, rows, 1.0f);
   }
   if (self->capacity > 0) {
     tsr_ref keys = state(b, stack, layer, "self_attention", "keys", self->batch, self->capacity);

@@ -41,19 +41,18 @@ static void fill_rotary(const tsr_transformer_config *config, const double *turn
 {
   const int32_t size = config->decoder_head_size, half = size / 2;
   for (int64_t row = 0; row < count; row++) {
-    float *cosines = out + row * 2 * size, *sines = cosines + size;
+    float *cosines = out + row * size, *sines = cosines + half;
     for (int32_t i = 0; i < half; i++) {
       const double angle = (double)(float)((double)(first + row) * turns[i]);
-      cosines[i] = cosines[half + i] = (float)cos(angle);
-      sines[half + i] = (float)sin(angle);
-      sines[i] = -sines[half + i];
+      cosines[i] = (float)cos(angle);
+      sines[i] = (float)sin(angle);
     }
   }
 }
 
 int32_t tsr_positions_width(const tsr_transformer_config *config)
 {
-  return config->position == TSR_POSITION_ROTARY ? 2 * config->decoder_head_size : config->d_model;
+  return config->position == TSR_POSITION_ROTARY ? config->decoder_head_size : config->d_model;
 }
 
 static void fill_positions(const tsr_transformer_config *config, const double *turns, int64_t first, int64_t count,

@@ -7,8 +7,8 @@
 
 #include "tessera/train.h"
 
-/* Columns of that table: of rotary positions the cosines of a head's pairs, for its first half and again for its
- * second, then their sines, those for the first half negative; else d_model. */
+/* Columns of that table: of rotary positions the cosines of a head's pairs, then their sines (tsr_rotate); else
+ * d_model. */
 int32_t tsr_positions_width(const tsr_transformer_config *config);
 
 /* 1 if the configuration's positions are such a table. */
