@@ -146,6 +146,37 @@ static void test_attention(void **state)
   fixture_expect(&f, causal, 1e-6, VALUES(1, 10, 2.5f, -5, 1.5f, 5));
 }
 
+/* Two heads of keys, each of which two of queries share; scores of 3 and -3 are squashed into a bound of 2. */
+static void test_attention_shared(void **state)
+{
+  (void)state;
+  fixture_begin(&f);
+  const int32_t q = fixture_f32(&f, EXTENTS(1, 1, 4, 1), VALUES(1, -1, 1, -1));
+  const int32_t k = fixture_f32(&f, EXTENTS(1, 2, 2, 1), VALUES(3, 0, -3, 0));
+  const int32_t v = fixture_f32(&f, EXTENTS(1, 2, 2, 1), VALUES(1, 10, 0, 0));
+  const int32_t y = fixture_result(&f, TSR_F32, EXTENTS(1, 1, 4, 1));
+  tsr_line_desc *line = fixture_line(&f, TSR_OP_ATTENTION);
+  line->in[0] = q, line->in[1] = k, line->in[2] = v, line->out[0] = y;
+  line->attributes.alpha = 1, line->attributes.softcap = 2;
+  fixture_run(&f);
+  /* 1 / (1 + exp(-4 tanh 1.5)), and 1 less that */
+  fixture_expect(&f, y, 1e-6, VALUES(0.973930985f, 0.026069015f, 5, 5));
+}
+
+/* Columns 0 and 2, 1 and 3 are pairs. */
+static void test_rotate(void **state)
+{
+  (void)state;
+  fixture_begin(&f);
+  const int32_t x = fixture_f32(&f, EXTENTS(4), VALUES(1, 2, 3, 4));
+  const int32_t turns = fixture_f32(&f, EXTENTS(4), VALUES(0.5f, 2, 1, -1));
+  const int32_t y = fixture_result(&f, TSR_F32, EXTENTS(4));
+  tsr_line_desc *line = fixture_line(&f, TSR_OP_ROTATE);
+  line->in[0] = x, line->in[1] = turns, line->out[0] = y, line->attributes.alpha = 2;
+  fixture_run(&f);
+  fixture_expect(&f, y, 0, VALUES(0.5f - 6, 4 + 8, 1.5f + 2, 8 - 4));
+}
+
 /* What excluded keys hold is not seen; a query without keys gives zeros; what is seen and NaN makes NaN. */
 static void test_attention_exclusion(void **state)
 {
@@ -294,10 +325,16 @@ static void test_attention_against_its_parts(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lengths_and_causal), cmocka_unit_test(test_biases),
-      cmocka_unit_test(test_relative_buckets),   cmocka_unit_test(test_clamped_distances),
-      cmocka_unit_test(test_attention),          cmocka_unit_test(test_attention_exclusion),
-      cmocka_unit_test(test_attention_rows),     cmocka_unit_test(test_attention_against_its_parts),
+      cmocka_unit_test(test_lengths_and_causal),
+      cmocka_unit_test(test_biases),
+      cmocka_unit_test(test_relative_buckets),
+      cmocka_unit_test(test_clamped_distances),
+      cmocka_unit_test(test_attention),
+      cmocka_unit_test(test_attention_shared),
+      cmocka_unit_test(test_rotate),
+      cmocka_unit_test(test_attention_exclusion),
+      cmocka_unit_test(test_attention_rows),
+      cmocka_unit_test(test_attention_against_its_parts),
   };
   return cmocka_run_group_tests_name("reference_attention", tests, NULL, NULL);
 }
