@@ -268,7 +268,8 @@ static tsr_status read_request(const tsr_transcriber *t, const tsr_transcribe_op
 
 /* ---- windows ----------------------------------------------------------------------------------------------------- */
 
-static void end_sound(tsr_sound *sound)
+/* r: NULL: nobody is told. */
+static void end_sound(const tsr_transcribe_request *r, tsr_sound *sound)
 {
   if (!sound->is_done) {
     sound->is_done = 1;
@@ -276,6 +277,9 @@ static void end_sound(tsr_sound *sound)
     free(sound->previous);
     sound->features = NULL;
     sound->previous = NULL;
+    if (r && r->options.ended) {
+      r->options.ended(r->options.user, sound->number);
+    }
   }
 }
 
@@ -362,7 +366,7 @@ static tsr_status tell(const tsr_transcriber *t, const tsr_transcribe_request *r
   }
   for (int32_t i = first; o->segment && i < transcript->n_segments; i++) {
     if (o->segment(o->user, sound->number, &transcript->segments[i]) != 0) {
-      end_sound(sound);
+      end_sound(r, sound);
       return TSR_OK;
     }
   }
@@ -373,7 +377,18 @@ static tsr_status tell(const tsr_transcriber *t, const tsr_transcribe_request *r
   return TSR_OK;
 }
 
-/* The next windows of the first sounds that are not done, as many as are computed together; *n is 0 when all are. */
+/* 1 if there is this sound, perhaps since now. */
+static int is_here(const tsr_transcribe_request *r, tsr_sound *sound)
+{
+  const tsr_transcribe_options *o = &r->options;
+  if (!sound->audio && !o->next(o->user, sound->number, &sound->audio)) {
+    sound->audio = NULL;
+  }
+  return sound->audio != NULL;
+}
+
+/* The next windows of the first sounds that are not done, as many as are computed together; *n is 0 when all are, and
+ * no other comes. */
 static tsr_status gather(const tsr_transcriber *t, const tsr_transcribe_request *r, tsr_sound *sounds, int32_t n_sounds,
                          tsr_window *windows, int32_t *n)
 {
@@ -381,6 +396,9 @@ static tsr_status gather(const tsr_transcriber *t, const tsr_transcribe_request 
   for (int32_t i = 0; i < n_sounds && *n < t->batch; i++) {
     if (sounds[i].is_done) {
       continue;
+    }
+    if (!is_here(r, &sounds[i])) {
+      return TSR_OK;
     }
     int32_t got = 0;
     const tsr_status status = read_window(t, &sounds[i], &windows[*n], &got);
@@ -391,7 +409,7 @@ static tsr_status gather(const tsr_transcriber *t, const tsr_transcribe_request 
       tsr_transcript_fail(sounds[i].transcript, status);
     }
     if (got == 0) {
-      end_sound(&sounds[i]);
+      end_sound(r, &sounds[i]);
     } else {
       TSR_TRY(make_input(t, r, &windows[*n]));
       (*n)++;
@@ -439,17 +457,17 @@ tsr_status tsr_transcribe(tsr_transcriber *t, int32_t n, tsr_audio *const *given
                     "tsr_transcribe: transcriber, sounds and transcripts must not be NULL, and n must "
                     "be 0 or more");
   }
-  for (int32_t i = 0; i < n; i++) {
-    transcripts[i] = (tsr_transcript){.language_probability = NAN};
-    if (!given[i]) {
-      return tsr_fail(TSR_ERR_ARGUMENT, "tsr_transcribe: sound %d must not be NULL", (int)i);
-    }
-  }
   tsr_transcribe_request request = {0};
   tsr_window *windows = NULL;
   int32_t n_windows = 0;
   tsr_sound *sounds = calloc((size_t)n + 1, sizeof *sounds);
   tsr_status status = sounds ? read_request(t, options, &request) : tsr_fail_memory(((size_t)n + 1) * sizeof *sounds);
+  for (int32_t i = 0; i < n; i++) {
+    transcripts[i] = (tsr_transcript){.language_probability = NAN};
+    if (status == TSR_OK && !given[i] && !request.options.next) {
+      status = tsr_fail(TSR_ERR_ARGUMENT, "tsr_transcribe: sound %d must not be NULL without options.next", (int)i);
+    }
+  }
   if (status == TSR_OK) {
     status = make_windows(t, n, &windows, &n_windows);
   }
@@ -461,7 +479,7 @@ tsr_status tsr_transcribe(tsr_transcriber *t, int32_t n, tsr_audio *const *given
     status = hear(t, &request, sounds, n, windows);
   }
   for (int32_t i = 0; sounds && i < n; i++) {
-    end_sound(&sounds[i]);
+    end_sound(NULL, &sounds[i]);
     if (status != TSR_OK) {
       tsr_transcript_finish(&transcripts[i]);
     }

@@ -81,6 +81,15 @@ typedef int32_t (*tsr_segment_fn)(void *user, int32_t sound, const tsr_segment *
  * called. */
 typedef void (*tsr_heard_fn)(void *user, int32_t sound, double seconds, double of);
 
+/* Gives sounds that come while others are heard: asked for the sound of each number that has none (NULL), in their
+ * order, whenever fewer windows than may be are about to be computed together. Returns 1 with a sound, which is at its
+ * beginning and lives until `ended`; 0: there is none now. Likewise called. */
+typedef int32_t (*tsr_next_sound_fn)(void *user, int32_t sound, tsr_audio **audio);
+
+/* Told when a sound's transcript is whole, or ends with an error: nothing of the sound is read from then on, and the
+ * transcript may be read. Others may still be heard. Likewise called. */
+typedef void (*tsr_ended_fn)(void *user, int32_t sound);
+
 /* Start from tsr_transcribe_defaults. Pointers are borrowed during the call. */
 enum { TSR_MOST_TEMPERATURES = 16 };
 typedef struct tsr_transcribe_options {
@@ -114,14 +123,17 @@ typedef struct tsr_transcribe_options {
   tsr_segment_fn segment; /* or NULL */
   tsr_heard_fn heard;     /* or NULL */
   void *user;
+  tsr_next_sound_fn next; /* or NULL: all sounds are there at the beginning */
+  tsr_ended_fn ended;     /* or NULL */
 } tsr_transcribe_options;
-TSR_SIZED_PIN(tsr_transcribe_options, user, 168);
+TSR_SIZED_PIN(tsr_transcribe_options, ended, 184);
 
 /* Fills *options, whose struct_size is set: temperatures 0, 0.2 .. 1, 5 draws, and the limits 2.4, -1 and 0.6; windows
  * are told the text before them; the model writes timestamps. Errors: TSR_ERR_ARGUMENT. */
 TSR_API tsr_status tsr_transcribe_defaults(tsr_transcribe_options *options) TSR_MUST_CHECK;
 
-/* Hears n sounds, which are at their beginning, to their end; nobody else reads them meanwhile. transcripts [n] are
+/* Hears n sounds, which are at their beginning, to their end; nobody else reads them meanwhile. Those that are NULL
+ * come later, from options.next: the call ends when all that came have ended and no other comes. transcripts [n] are
  * filled, and the caller finishes each with tsr_transcript_finish; after an error there is nothing to finish. What a
  * sound gives does not depend on its company. A sound that cannot be read on ends its transcript with the reason, and
  * the others go on. (One that is longer than a window, and no pipe, is read to its end before its first window is

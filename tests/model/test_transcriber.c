@@ -207,6 +207,68 @@ static void test_company(void **state)
   for_each_recording(hear_company);
 }
 
+/* What is heard while sounds come. */
+typedef struct arrivals {
+  tsr_audio *sounds[SOUNDS];
+  int32_t n_asked; /* while there was no other sound */
+  int32_t n_ended;
+  int32_t ends[SOUNDS];
+} arrivals;
+
+/* The second sound is not there when it is first asked for; the third one comes with it. */
+static int32_t bring(void *user, int32_t sound, tsr_audio **audio)
+{
+  static const char *const names[SOUNDS] = {"long31", "fox", "count"};
+  arrivals *a = user;
+  if (sound == 0 || a->n_asked++ < 1) {
+    return 0;
+  }
+  if (!a->sounds[sound]) {
+    *audio = a->sounds[sound] = open_sound(names[sound]);
+  }
+  return 1;
+}
+
+static void note_end(void *user, int32_t sound)
+{
+  arrivals *a = user;
+  a->ends[a->n_ended++] = sound;
+  tsr_audio_close(a->sounds[sound]);
+}
+
+/* A long sound, and short ones that come while it is heard: these end first, and all are as they are alone. */
+static void hear_late(json_t *golden)
+{
+  static const char *const names[SOUNDS] = {"long31", "fox", "count"};
+  (void)golden;
+  tsr_transcriber *transcriber = open_model();
+  tsr_transcribe_options options = plain_options();
+  tsr_transcript together[SOUNDS], alone;
+  arrivals a = {.sounds = {open_sound("long31")}};
+  tsr_audio *sounds[SOUNDS] = {a.sounds[0]};
+  options.next = bring;
+  options.ended = note_end;
+  options.user = &a;
+  check(tsr_transcribe(transcriber, SOUNDS, sounds, &options, together));
+  assert_int_equal(a.n_ended, SOUNDS);
+  assert_int_equal(a.ends[SOUNDS - 1], 0);
+  options = plain_options();
+  for (int32_t i = 0; i < SOUNDS; i++) {
+    transcribe(transcriber, names[i], &options, &alone);
+    assert_same(&together[i], &alone);
+    tsr_transcript_finish(&alone);
+    tsr_transcript_finish(&together[i]);
+  }
+  assert_int_equal(tsr_transcribe(transcriber, 1, (tsr_audio *[]){NULL}, &options, &alone), TSR_ERR_ARGUMENT);
+  tsr_transcriber_close(transcriber);
+}
+
+static void test_arrivals(void **state)
+{
+  (void)state;
+  for_each_recording(hear_late);
+}
+
 /* A text that is never good enough goes through all temperatures, and no text that is not told twice. */
 static void hear_again(json_t *golden)
 {
@@ -572,7 +634,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_recordings), cmocka_unit_test(test_company),   cmocka_unit_test(test_temperatures),
       cmocka_unit_test(test_words),      cmocka_unit_test(test_callbacks), cmocka_unit_test(test_odd_sounds),
-      cmocka_unit_test(test_maximum),    cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_maximum),    cmocka_unit_test(test_refusals),  cmocka_unit_test(test_arrivals),
   };
   const struct CMUnitTest recordings[] = {cmocka_unit_test(test_recordings)};
   device = argc > 1 ? argv[1] : "cpu";
