@@ -16,7 +16,7 @@
 #include "tools/tessera/common/progress.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/text/search_options.h"
-#include "tools/tessera/transcribe/writer.h"
+#include "tools/tessera/text/transcript_writer.h"
 
 enum { GROUP = 32 /* files that are open at once */ };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/tessera/transcribe/writer.h"
+#include "tools/tessera/text/transcript_writer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -104,7 +104,7 @@ static json_t *words_json(const tsr_segment *s)
   return list;
 }
 
-static json_t *segment_json(int32_t number, const tsr_segment *s)
+json_t *writer_segment_json(int32_t number, const tsr_segment *s)
 {
   json_t *tokens = json_array();
   for (int32_t i = 0; tokens && i < s->n_tokens; i++) {
@@ -122,10 +122,9 @@ static json_t *segment_json(int32_t number, const tsr_segment *s)
   return root;
 }
 
-/* The texts of all segments, one after the other. */
-static char *whole_text(const tsr_transcript *transcript)
+char *writer_text(const tsr_transcript *transcript)
 {
-  size_t size = 1, used = 0;
+  size_t size = 2, used = 0;
   for (int32_t i = 0; i < transcript->n_segments; i++) {
     size += strlen(transcript->segments[i].text);
   }
@@ -146,10 +145,10 @@ int writer_end(writer *w, const char *name, const tsr_transcript *transcript)
   if (w->form != WRITER_JSON) {
     return 1;
   }
-  char *text = whole_text(transcript), *line = NULL;
+  char *text = writer_text(transcript), *line = NULL;
   json_t *segments = json_array();
   for (int32_t i = 0; i < transcript->n_segments; i++) {
-    json_array_append_new(segments, segment_json(i, &transcript->segments[i]));
+    json_array_append_new(segments, writer_segment_json(i, &transcript->segments[i]));
   }
   if (text && json_array_size(segments) == (size_t)transcript->n_segments) {
     json_t *root = json_pack("{s:o, s:o, s:s?, s:o, s:o, s:O}", "file", tsr_cli_json_text(name, strlen(name)), "text",

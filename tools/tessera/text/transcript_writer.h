@@ -2,10 +2,12 @@
  *
  * Transcripts as text, subtitles, tables and JSON, written segment by segment as they are heard.
  */
-#ifndef TESSERA_TOOLS_WRITER_H
-#define TESSERA_TOOLS_WRITER_H
+#ifndef TESSERA_TOOLS_TRANSCRIPT_WRITER_H
+#define TESSERA_TOOLS_TRANSCRIPT_WRITER_H
 
 #include <stdio.h>
+
+#include <jansson.h>
 
 #include "tessera/transcriber.h"
 
@@ -29,5 +31,11 @@ typedef struct writer {
 void writer_begin(writer *w);
 int writer_segment(writer *w, const tsr_segment *segment);
 int writer_end(writer *w, const char *name, const tsr_transcript *transcript);
+
+/* A segment as WRITER_JSON has it. NULL: memory ran out. */
+json_t *writer_segment_json(int32_t number, const tsr_segment *segment);
+
+/* The texts of all segments, one after the other; allocated, with room for one byte more. NULL: memory ran out. */
+char *writer_text(const tsr_transcript *transcript);
 
 #endif
