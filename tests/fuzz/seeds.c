@@ -56,6 +56,12 @@ static const struct {
     {"parameters", "\1\n{\"q\":[\"a\",\"\\u00e9\"],\"alternatives\":2,\"x\":{\"y\":null}}"},
     {"parameters", "\2source=en\nq=a%20b+c&target=fr&q"},
     {"parameters", "\3\n--x\r\nContent-Disposition: form-data; name=\"q\"; filename=\"a\"\r\n\r\nb\r\n--x--"},
+    {"upload",
+     "\2--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\na\r\n--x\r\nContent-Disposition: form-data; "
+     "name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n--\r\n--x--\r\n"},
+    {"upload",
+     "\0no part\r\n--x \t\r\nContent-Disposition: form-data; name=\"timestamp_granularities[]\"\r\n\r\nword\r\n"
+     "--x\r\nContent-Disposition: form-data; name=\"timestamp_granularities[]\"\r\n\r\n\r\n--x--"},
     {"whole_numbers", "0\5\4\1\1"},
     {"whole_numbers", "1\5\2\40\1\7\3\10\1"},
     {"vocabulary", "{\"</s>\":0,\"<unk>\":1,\".\":2,\"\\u2581I\":3,\"\xE2\x96\x81the\":4,\"<pad>\":99}"},

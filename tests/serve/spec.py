@@ -121,16 +121,17 @@ class Spec:
         events = text.split("\n\n")
         if events.pop() != "":
             raise Wrong(f"{what}: the last event is cut: {text[-400:]}")
-        last = None
+        last, ends = None, ("done", "error", "transcript.text.done")
         for event in events:
             found = re.fullmatch(r"(?:event: (\w+)\n)?data: ([^\n]*)", event)
-            if not found or last in ("done", "error"):
+            if not found or last in ends:
                 raise Wrong(f"{what}: {event[:400]}")
-            last = found.group(1) or "message"
+            value = json.loads(found.group(2))
+            last = found.group(1) or value.get("type") or ("error" if "error" in value else "message")
             schema = schemas.get(last, {"not": {}})
-            self.hold_value(f"{what}, {last}", schema, json.loads(found.group(2)))
+            self.hold_value(f"{what}, {last}", schema, value)
             self.answered.add((what, last))
-        if last not in ("done", "error"):
+        if last not in ends:
             raise Wrong(f"{what}: the stream ends with {last}")
 
     def hold_request(self, method, path, kind, fields):

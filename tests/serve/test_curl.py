@@ -88,7 +88,7 @@ class Curl(unittest.TestCase):
                     r'\{"apiKeys":false,"charLimit":50,"filesTranslation":true,"frontendTimeout":\d+,'
                     r'"keyRequired":false,"language":\{"source":\{"code":"auto","name":"Auto Detect"\},'
                     r'"target":\{"code":"en","name":"English"\}\},"suggestions":false,'
-                    r'"supportedFilesFormat":\[.*\]\}')),
+                    r'"supportedFilesFormat":\[.*\],"speechModels":\[\],"soundLimit":\d+\}')),
                 ("/spec", [], re.compile(r'\{"openapi":"3\.0\.3".*')),
                 ("/metrics", [], re.compile(r'# HELP tessera_requests_total .*', re.S)),
             ]:

@@ -7,10 +7,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/tessera/common/json.h"
 #include "tools/tessera/serve/clock.h"
 #include "tools/tessera/serve/detect.h"
 #include "tools/tessera/serve/devices.h"
 #include "tools/tessera/serve/documents_glue.h"
+#include "tools/tessera/serve/hearing.h"
+#include "tools/tessera/serve/model_set.h"
 #include "tools/tessera/serve/service.h"
 
 void api_detect(call *c)
@@ -73,14 +76,20 @@ void api_frontend_settings(call *c)
   for (const char *const *one = documents_formats(); *one; one++) {
     json_array_append_new(formats, json_string(*one));
   }
+  json_t *speech = json_array();
+  for (int32_t i = 0; model_set_speech(set, i); i++) {
+    const char *one = model_set_speech(set, i)->name;
+    json_array_append_new(speech, tsr_cli_json_text(one, strlen(one)));
+  }
   json_t *language = json_pack("{s:{s:s, s:s}, s:{s:s, s:s}}", "source", "code", "auto", "name", "Auto Detect",
                                "target", "code", target, "name", name);
   models_release(c->service->models, set);
   reply_json(c, 200,
-             json_pack("{s:b, s:I, s:b, s:i, s:b, s:o, s:b, s:o}", "apiKeys", c->state->keys.n > 0, "charLimit",
-                       (json_int_t)(s->char_limit > 0 ? s->char_limit : -1), "filesTranslation", s->files != 0,
-                       "frontendTimeout", 500, "keyRequired", s->key_required != 0, "language", language, "suggestions",
-                       s->suggestions != NULL, "supportedFilesFormat", formats));
+             json_pack("{s:b, s:I, s:b, s:i, s:b, s:o, s:b, s:o, s:o, s:i}", "apiKeys", c->state->keys.n > 0,
+                       "charLimit", (json_int_t)(s->char_limit > 0 ? s->char_limit : -1), "filesTranslation",
+                       s->files != 0, "frontendTimeout", 500, "keyRequired", s->key_required != 0, "language", language,
+                       "suggestions", s->suggestions != NULL, "supportedFilesFormat", formats, "speechModels", speech,
+                       "soundLimit", (int)s->sound_limit));
 }
 
 void api_suggest(call *c)
@@ -174,6 +183,14 @@ void api_metrics(call *c)
                (double)t->rows);
   print_number(&b, "tessera_waiting", "gauge", "Parts of texts that wait.", (double)t->waiting);
   print_number(&b, "tessera_running", "gauge", "Parts of texts in batches.", (double)t->running);
+  hearing_statistics heard;
+  hearing_measure(&heard);
+  print_number(&b, "tessera_sounds_total", "counter", "Sounds that were heard.", (double)heard.sounds);
+  print_number(&b, "tessera_sound_seconds_total", "counter", "Seconds of sound that were heard.", heard.seconds);
+  print_number(&b, "tessera_sound_runs_total", "counter", "Runs in which one or several sounds were heard.",
+               (double)heard.runs);
+  print_number(&b, "tessera_sounds_in_hand", "gauge", "Sounds that come, wait or are heard.", atomic_load(&s->sounds));
+  print_number(&b, "tessera_sounds_running", "gauge", "Sounds that are being heard.", heard.running);
   print_number(&b, "tessera_lines_in_hand", "gauge", "Lines accepted and not answered.", (double)work_lines_in_hand());
   print_number(&b, "tessera_stream_bytes", "gauge", "Of streams, that wait until their clients read them.",
                (double)http_stream_bytes(s->http));

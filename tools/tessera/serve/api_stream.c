@@ -9,24 +9,6 @@
 #include "tools/tessera/serve/service.h"
 #include "tools/tessera/serve/translate.h"
 
-/* Releases `data`. */
-static void send_event(call *c, const char *event, json_t *data)
-{
-  char *text = data ? json_dumps(data, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
-  json_decref(data);
-  text_buffer b = {0};
-  if (text && event) {
-    text_add(&b, "event: %s\ndata: %s\n\n", event, text);
-  } else if (text) {
-    text_add(&b, "data: %s\n\n", text);
-  }
-  if (!b.has_failed && b.bytes) {
-    http_stream_write(c->http, b.bytes, b.size);
-  }
-  free(b.bytes);
-  free(text);
-}
-
 /* Text that came while the client lagged behind. It is told together, so that no more of it waits than there is of the
  * translation. By one thread at a time. */
 typedef struct stream_state {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/tessera/common/device.h"
+#include "tools/tessera/serve/instance.h"
 
 /* The entry of a device, which may be new. NULL: there is no more room. */
 static struct device_state *entry(device_list *list, const char *name)
@@ -23,10 +24,25 @@ static struct device_state *entry(device_list *list, const char *name)
   return added;
 }
 
-void devices_note(device_list *list, tsr_translator *translator)
+static void note_transcriber(device_list *list, const instance *by)
+{
+  const tsr_device *device = tsr_transcriber_device(by->transcriber);
+  struct device_state *found = entry(list, tsr_device_name(device));
+  if (found) {
+    found->kind = tsr_cli_device_type(tsr_device_get_properties(device)->type);
+    found->bytes += atomic_load(&by->device_bytes);
+    found->models++;
+  }
+}
+
+void devices_note(device_list *list, const instance *by)
 {
   tsr_translator_device one;
-  for (int32_t i = 0; tsr_translator_get_device(translator, i, &one) == TSR_OK; i++) {
+  if (by->transcriber) {
+    note_transcriber(list, by);
+    return;
+  }
+  for (int32_t i = 0; tsr_translator_get_device(by->translator, i, &one) == TSR_OK; i++) {
     struct device_state *found = entry(list, one.name);
     if (found) {
       found->kind = one.type ? tsr_cli_device_type(one.type) : found->kind;

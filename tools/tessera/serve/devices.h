@@ -23,8 +23,8 @@ struct device_list {
   } items[MOST_DEVICES];
 };
 
-/* Adds a translator's devices. */
-void devices_note(device_list *list, tsr_translator *translator);
+/* Adds an instance's devices. */
+void devices_note(device_list *list, const instance *by);
 
 /* Adds those that a translator goes on without, behind all that work: the one of this name, or where it is "" those
  * that were asked for. */

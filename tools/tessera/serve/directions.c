@@ -238,6 +238,13 @@ int directions_read(const serve_settings *settings, model *m)
 {
   list sources = {0}, targets = {0};
   const char *folder = m->folder;
+  tsr_model *opened = NULL;
+  tsr_status status = tsr_model_open(folder, &opened);
+  m->hears = status == TSR_OK && tsr_model_config(opened)->mels > 0;
+  if (m->hears) {
+    tsr_model_close(opened);
+    return TSR_EXIT_OK;
+  }
   int fine = add_option(&sources, &targets, settings, m->name);
   if (fine && !is_complete(&sources, &targets)) {
     fine = add_file(&sources, &targets, folder, "tessera-serve.json", "source", "target");
@@ -245,9 +252,7 @@ int directions_read(const serve_settings *settings, model *m)
   if (fine && !is_complete(&sources, &targets)) {
     fine = add_file(&sources, &targets, folder, "metadata.json", "from_code", "to_code");
   }
-  tsr_model *opened = NULL;
   tsr_tokenizer *tokenizer = NULL;
-  tsr_status status = tsr_model_open(folder, &opened);
   if (status == TSR_OK) {
     status = tsr_tokenizer_open(opened, &tokenizer);
   }

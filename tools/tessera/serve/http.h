@@ -29,6 +29,9 @@ typedef struct http_handlers {
   /* A request's headers are here. Returns the most bytes that its body may have; or answers (http_answer) and returns
    * anything, and the body is not read. */
   size_t (*begin)(void *user, http_request *request);
+  /* Bytes of the body as they come. Returns 1 if they are taken; 0: they go to request->body. Or answers, like begin,
+   * and what follows is not read. */
+  int (*take)(void *user, http_request *request, const char *bytes, size_t size);
   /* The body is larger than that: answers, like begin. */
   void (*large)(void *user, http_request *request);
   /* The request is here. Answers, or calls http_suspend and answers later, from any thread. */
@@ -48,7 +51,8 @@ typedef struct http_settings {
   int32_t per_address;        /* connections of one address at most; 0: any number */
   int32_t header_size;        /* bytes of a request's line and headers */
   const char *const *headers; /* of every answer: name, value, .., NULL */
-  double request_seconds;     /* for a request, from its line to the end of its body */
+  double request_seconds;     /* for a request, from its line to the end of its body; of a body that is taken as it
+                               * comes, for each MiB */
   double idle_seconds;        /* for a connection without a request; until its first byte, too */
 } http_settings;
 

@@ -142,14 +142,19 @@ void http_stream_begin(http_request *request, int status, const char *content_ty
 {
   exchange *x = http_exchange_of(request);
   enum { PIECE = 4096 };
-  x->is_stream = 1;
-  http_hold(request); /* the response's */
+  const union MHD_ConnectionInfo *info = NULL;
+  pthread_mutex_lock(&x->lock);
+  if (x->connection) { /* else the client has left, and nobody reads a stream */
+    x->is_stream = 1;
+    http_hold(request); /* the response's */
+    info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  }
   /* What the client does not read waits here, where it is bounded, and not in the system. */
-  const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   int most = HTTP_STREAM_FULL;
   if (info) {
     setsockopt((int)info->connect_fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
   }
+  pthread_mutex_unlock(&x->lock);
   struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE, read_stream, x, NULL);
   answer(request, status, content_type, response);
 }

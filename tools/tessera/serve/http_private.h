@@ -54,6 +54,7 @@ typedef struct exchange {
   } headers[HTTP_MOST_HEADERS];
   int n_headers;
   size_t most_body;
+  size_t came; /* bytes of the body so far */
   size_t room; /* of the body */
   uint64_t watched;
 } exchange;

@@ -139,6 +139,27 @@ static void refuse_large(exchange *x)
   }
 }
 
+/* Bytes of the body, of which some may come behind an answer. */
+static void on_body(exchange *x, const char *bytes, size_t size)
+{
+  enum { MIB = 1 << 20 };
+  const http_handlers *handlers = &x->server->handlers;
+  const size_t before = x->came;
+  if (x->is_refused) {
+    return;
+  }
+  x->came += size;
+  const int is_large = x->came > x->most_body;
+  if (!is_large && handlers->take(handlers->user, &x->request, bytes, size)) {
+    if (x->came / MIB > before / MIB) {
+      http_mark(x->server, x->place, 1, 0);
+    }
+  } else if (is_large || !keep_body(x, bytes, size)) {
+    refuse_large(x);
+  }
+  x->is_refused = x->state == ANSWERED;
+}
+
 static enum MHD_Result on_begin(exchange *x, const char *path, const char *method)
 {
   http_server *server = x->server;
@@ -175,10 +196,7 @@ enum MHD_Result http_on_request(void *user, struct MHD_Connection *mhd, const ch
   }
   x->request.path = path;
   if (*size > 0) {
-    if (!x->is_refused && (x->request.body_size + *size > x->most_body || !keep_body(x, bytes, *size))) {
-      refuse_large(x);
-      x->is_refused = 1;
-    }
+    on_body(x, bytes, *size);
     *size = 0;
     return MHD_YES;
   }

@@ -48,6 +48,7 @@ typedef struct content {
   int is_model;
   uint64_t stamp;
   int64_t bytes;
+  int64_t created;
 } content;
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -77,6 +78,7 @@ static int look_at(const char *folder, content *found)
     if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode)) {
       found->is_model |= is_model_file(entry->d_name);
       found->bytes += is_weights(entry->d_name) ? (int64_t)info.st_size : 0;
+      found->created = found->created > (int64_t)info.st_mtim.tv_sec ? found->created : (int64_t)info.st_mtim.tv_sec;
       /* The order in which the system lists files does not matter. */
       found->stamp += mix(mix(mix_text(1469598103934665603u, entry->d_name), (uint64_t)info.st_size),
                           (uint64_t)info.st_mtim.tv_sec * 1000000000u + (uint64_t)info.st_mtim.tv_nsec);
@@ -141,8 +143,9 @@ static int take_folder(scan *s, const char *folder, const char *name, const cont
   m->name = strdup(name);
   m->stamp = stamp;
   m->bytes = found->bytes;
+  m->created = found->created;
   int code = m->folder && m->name ? directions_read(settings, m) : tsr_cli_no_memory();
-  if (code == TSR_EXIT_OK && m->n_sources > 0) {
+  if (code == TSR_EXIT_OK && (m->hears || m->n_sources > 0)) {
     code = add_model(s, m);
     m = code == TSR_EXIT_OK ? NULL : m;
   }
@@ -356,6 +359,16 @@ int model_set_knows(const model_set *set, const char *code)
   return index_of(set, code) >= 0;
 }
 
+model *model_set_speech(const model_set *set, int32_t index)
+{
+  for (int32_t i = 0; i < set->n_models; i++) {
+    if (set->models[i]->hears && index-- == 0) {
+      return set->models[i];
+    }
+  }
+  return NULL;
+}
+
 const char *model_set_languages_json(const model_set *set, size_t *size)
 {
   *size = set->json_size;
@@ -386,6 +399,10 @@ void model_set_print(const model_set *set)
 {
   for (int32_t i = 0; i < set->n_models; i++) {
     const model *m = set->models[i];
+    if (m->hears) {
+      printf("%s: speech\n", m->name);
+      continue;
+    }
     printf("%s: ", m->name);
     for (int32_t k = 0; k < m->n_sources; k++) {
       printf("%s%s", k > 0 ? " " : "", m->sources[k].code);

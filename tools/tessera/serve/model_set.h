@@ -14,7 +14,9 @@ struct model {
   char *folder;
   char *name; /* below --models: all that clients are told */
   uint64_t stamp;
-  int64_t bytes; /* of its weights */
+  int64_t bytes;   /* of its weights */
+  int64_t created; /* seconds since 1970: when its newest file was written */
+  int32_t hears;   /* 1: a model of speech, which has no directions */
   model_language *sources, *targets;
   int32_t n_sources, n_targets;
   int32_t references; /* of sets */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Translators: opened when a text needs one, closed when others need the memory. Where their devices fail, others are
- * opened in their place, and the devices tried again.
+ * Translators and transcribers: opened when a text or a sound needs one, closed when others need the memory. Where
+ * their devices fail, others are opened in their place, and the devices tried again.
  */
 #include "tools/tessera/serve/models.h"
 
@@ -52,7 +52,9 @@ static int close_one(models *m)
   m->closing = by->next;
   pthread_mutex_unlock(&m->lock);
   tsr_translator_statistics last = {0};
-  tsr_translator_measure(by->translator, &last);
+  if (by->translator) {
+    tsr_translator_measure(by->translator, &last);
+  }
   last.waiting = last.running = 0;
   last.devices = last.workers = 0;
   const int64_t bytes = by->bytes;
@@ -117,7 +119,7 @@ static void open_model(models *m, model *of)
   strcpy(lost, of->lost);
   int where = of->is_avoiding && clock_seconds() < of->retry_at ? INSTANCE_OTHERS : INSTANCE_SOMEWHERE;
   pthread_mutex_unlock(&m->lock);
-  tsr_status status = instance_open(of->folder, settings, m->runtime, where, &by);
+  tsr_status status = instance_open(m, of, settings, m->runtime, where, &by);
   if (status == TSR_OK && lost[0] && !instance_uses(by, lost)) {
     atomic_store(&by->has_lost, 1);
   }
@@ -134,7 +136,8 @@ static void open_model(models *m, model *of)
     of->is_given_up = 0;
     of->used = clock_seconds();
     m->statistics.opened++;
-    waiting = take_waiting(of);
+    waiting = of->hears ? NULL : take_waiting(of);
+    pthread_cond_broadcast(&m->sounds);
     for (segment *s = waiting; s; s = s->next) {
       instance_hold(by);
     }
@@ -174,7 +177,7 @@ static void open_better(models *m, model *of)
   char lost[DEVICE_NAME_ROOM];
   strcpy(lost, of->lost);
   pthread_mutex_unlock(&m->lock);
-  tsr_status status = instance_open(of->folder, settings, m->runtime, INSTANCE_ASKED, &by);
+  tsr_status status = instance_open(m, of, settings, m->runtime, INSTANCE_ASKED, &by);
   if (status == TSR_OK && lost[0] && !instance_uses(by, lost)) { /* auto has taken another one again */
     instance_free(by);
     status = TSR_ERR_NO_DEVICE;
@@ -189,6 +192,7 @@ static void open_better(models *m, model *of)
   tsr_cli_warning("%s: its device is there again", of->name);
   models_retire(of);
   take_instance(m, of, by);
+  pthread_cond_broadcast(&m->sounds);
   of->lost[0] = '\0';
 }
 
@@ -231,7 +235,7 @@ static void look_at_devices(models *m)
   }
   pthread_mutex_unlock(&m->lock);
   for (const instance *by = list; by; by = by->looked_at) {
-    devices_note(&found, by->translator);
+    devices_note(&found, by);
   }
   for (const instance *by = list; by; by = by->looked_at) {
     if (atomic_load(&by->has_lost)) {
@@ -395,6 +399,7 @@ models *models_create(tsr_runtime *runtime)
   pthread_mutex_init(&m->lock, NULL);
   clock_condition(&m->work);
   clock_condition(&m->stops);
+  clock_condition(&m->sounds);
   pthread_mutex_lock(&m->lock);
   while (m->n_threads < THREADS &&
          pthread_create(&m->threads[m->n_threads], NULL, m->n_threads < OPENERS ? run : run_late, m) == 0) {
@@ -530,6 +535,7 @@ int models_destroy(models *m)
   }
   pthread_cond_destroy(&m->work);
   pthread_cond_destroy(&m->stops);
+  pthread_cond_destroy(&m->sounds);
   pthread_mutex_destroy(&m->lock);
   free(m);
   return 1;
@@ -546,7 +552,9 @@ void models_measure(models *m, models_statistics *statistics)
   for (const model *of = m->all; of; of = of->after) {
     if (of->open) {
       tsr_translator_statistics one = {0};
-      tsr_translator_measure(of->open->translator, &one);
+      if (of->open->translator) {
+        tsr_translator_measure(of->open->translator, &one);
+      }
       add_statistics(&statistics->translators, &one);
       statistics->n_open++;
       statistics->open_bytes += of->open->bytes;
@@ -562,9 +570,9 @@ json_t *models_describe(models *m)
   for (int32_t i = 0; i < m->set->n_models; i++) {
     const model *of = m->set->models[i];
     const char *state = of->open ? "open" : of->is_opening ? "opening" : of->problem ? "failed" : "closed";
-    json_array_append_new(list, json_pack("{s:s%, s:s, s:I, s:i, s:i}", "name", of->name, strlen(of->name), "state",
-                                          state, "bytes", (json_int_t)of->bytes, "sources", (int)of->n_sources,
-                                          "targets", (int)of->n_targets));
+    json_array_append_new(list, json_pack("{s:s%, s:s, s:I, s:i, s:i, s:b}", "name", of->name, strlen(of->name),
+                                          "state", state, "bytes", (json_int_t)of->bytes, "sources", (int)of->n_sources,
+                                          "targets", (int)of->n_targets, "hears", of->hears != 0));
   }
   pthread_mutex_unlock(&m->lock);
   return list;

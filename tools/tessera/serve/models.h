@@ -64,6 +64,9 @@ int model_set_knows(const model_set *set, const char *code);
  * way. */
 int model_set_route(const model_set *set, const char *source, const char *target, route *found);
 
+/* The models of speech, counted from 0; NULL: there are no more. */
+model *model_set_speech(const model_set *set, int32_t index);
+
 /* GET /languages, as text; lives as long as the set. */
 const char *model_set_languages_json(const model_set *set, size_t *size);
 

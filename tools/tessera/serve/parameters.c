@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "tessera/text.h"
+#include "tools/tessera/serve/multipart.h"
 
 /* More of them than any client sends; each costs an allocation. */
 enum { MOST_PARAMETERS = 100000 };
@@ -204,107 +205,17 @@ static int read_pairs(reader *r, const char *text, size_t size)
 
 /* ---- multipart --------------------------------------------------------------------------------------------------- */
 
-enum { PART_NAME_ROOM = 256, FILE_NAME_ROOM = 512, BOUNDARY_ROOM = 80 };
-
-static const char *find_bytes(const char *text, size_t size, const char *what, size_t what_size)
-{
-  const char *end = text + size;
-  for (const char *at = text; (size_t)(end - at) >= what_size; at++) {
-    at = memchr(at, what[0], (size_t)(end - at) - what_size + 1);
-    if (!at) {
-      return NULL;
-    }
-    if (memcmp(at, what, what_size) == 0) {
-      return at;
-    }
-  }
-  return NULL;
-}
-
-/* The value of `name` in a header's value such as `form-data; name="q"`. Returns 0 if it is not there or too long. */
-static int header_value(const char *header, size_t size, const char *name, char *out, size_t room)
-{
-  size_t name_size = strlen(name);
-  for (size_t i = 0; i < size;) {
-    while (i < size && (header[i] == ';' || header[i] == ' ' || header[i] == '\t')) {
-      i++;
-    }
-    size_t begin = i;
-    while (i < size && header[i] != '=' && header[i] != ';') {
-      i++;
-    }
-    int is_wanted = i - begin == name_size && strncasecmp(header + begin, name, name_size) == 0;
-    if (i == size || header[i] == ';') {
-      continue;
-    }
-    i++;
-    size_t used = 0;
-    int is_quoted = i < size && header[i] == '"';
-    i += (size_t)is_quoted;
-    for (; i < size && (is_quoted ? header[i] != '"' : header[i] != ';'); i++) {
-      if (is_quoted && header[i] == '\\' && i + 1 < size && (header[i + 1] == '"' || header[i + 1] == '\\')) {
-        i++;
-      }
-      if (is_wanted && used + 1 >= room) {
-        return 0;
-      }
-      if (is_wanted) {
-        out[used++] = header[i];
-      }
-    }
-    i += (size_t)(is_quoted && i < size);
-    if (is_wanted) {
-      out[used] = '\0';
-      return 1;
-    }
-  }
-  return 0;
-}
-
-typedef struct part {
-  char name[PART_NAME_ROOM];
-  char file_name[FILE_NAME_ROOM];
-  int is_file;
-} part;
-
-/* Reads a part's headers, which end with an empty line. Returns their size, 0 if they are bad. */
-static size_t read_part_headers(const char *text, size_t size, part *one)
-{
-  static const char disposition[] = "content-disposition:";
-  *one = (part){0};
-  int has_name = 0;
-  for (size_t at = 0;;) {
-    const char *end = find_bytes(text + at, size - at, "\r\n", 2);
-    if (!end) {
-      return 0;
-    }
-    size_t length = (size_t)(end - (text + at));
-    if (length == 0) {
-      return has_name ? at + 2 : 0;
-    }
-    size_t prefix = sizeof disposition - 1;
-    if (length > prefix && strncasecmp(text + at, disposition, prefix) == 0) {
-      const char *value = text + at + prefix;
-      has_name = header_value(value, length - prefix, "name", one->name, sizeof one->name);
-      one->is_file = header_value(value, length - prefix, "filename", one->file_name, sizeof one->file_name);
-    }
-    at += length + 2;
-  }
-}
-
 static int read_multipart(reader *r, const char *content_type, const char *body, size_t size)
 {
-  char delimiter[BOUNDARY_ROOM + 4] = "\r\n--";
-  size_t header = strcspn(content_type, ";");
-  if (!header_value(content_type + header, strlen(content_type + header), "boundary", delimiter + 4, BOUNDARY_ROOM) ||
-      !delimiter[4]) {
+  char delimiter[MULTIPART_BOUNDARY_ROOM + 4];
+  if (!multipart_delimiter(content_type, delimiter)) {
     return bad(r, no_form);
   }
   size_t mark = strlen(delimiter);
   const char *end = body + size;
   /* The first one may stand at the very beginning, without a line's end before it. `at`: behind a delimiter. */
   int is_first = size >= mark - 2 && memcmp(body, delimiter + 2, mark - 2) == 0;
-  const char *found = is_first ? NULL : find_bytes(body, size, delimiter, mark);
+  const char *found = is_first ? NULL : multipart_find(body, size, delimiter, mark);
   const char *at = is_first ? body + mark - 2 : found ? found + mark : NULL;
   for (int code = PARAMETERS_OK;;) {
     if (!at) {
@@ -320,11 +231,11 @@ static int read_multipart(reader *r, const char *content_type, const char *body,
       return bad(r, no_form);
     }
     at += 2;
-    part one;
-    size_t headers = read_part_headers(at, (size_t)(end - at), &one);
+    multipart_part one;
+    size_t headers = multipart_headers(at, (size_t)(end - at), &one);
     const char *value = at + headers;
     /* A part without a value: its delimiter begins with the empty line's end. */
-    const char *next = headers ? find_bytes(value - 2, (size_t)(end - value) + 2, delimiter, mark) : NULL;
+    const char *next = headers ? multipart_find(value - 2, (size_t)(end - value) + 2, delimiter, mark) : NULL;
     if (!next) {
       return bad(r, no_form);
     }
@@ -384,6 +295,12 @@ int parameters_read(const char *content_type, const char *body, size_t size, con
   }
   *problem = code == PARAMETERS_NO_MEMORY ? "The server is out of memory" : r.problem;
   return code;
+}
+
+int parameters_add(parameters *list, const char *name, const char *value, size_t size)
+{
+  reader r = {.list = list};
+  return add(&r, name, strlen(name), value, size, PARAMETER_TEXT, 0, NULL);
 }
 
 const parameter *parameters_find(const parameters *list, const char *name)

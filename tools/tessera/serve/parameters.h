@@ -37,6 +37,9 @@ int parameters_read(const char *content_type, const char *body, size_t size, con
                     const char **problem);
 void parameters_finish(parameters *list);
 
+/* Adds a text. Returns PARAMETERS_OK, PARAMETERS_BAD (there are too many) or PARAMETERS_NO_MEMORY. */
+int parameters_add(parameters *list, const char *name, const char *value, size_t size);
+
 /* The first value of that name; NULL: there is none. */
 const parameter *parameters_find(const parameters *list, const char *name);
 

@@ -26,6 +26,10 @@ const endpoint endpoints[] = {
     {"POST", "/v2/languages", api_deepl_languages, ENDPOINT_DEEPL | ENDPOINT_FORM},
     {"GET", "/v2/usage", api_deepl_usage, ENDPOINT_DEEPL},
     {"POST", "/v2/usage", api_deepl_usage, ENDPOINT_DEEPL},
+    {"POST", "/v1/audio/transcriptions", api_audio, ENDPOINT_SOUND | ENDPOINT_OPENAI},
+    {"POST", "/v1/audio/translations", api_audio, ENDPOINT_SOUND | ENDPOINT_OPENAI},
+    {"GET", "/v1/models", api_openai_models, ENDPOINT_KEY | ENDPOINT_OPENAI},
+    {"GET", "/v1/models/", api_openai_model, ENDPOINT_KEY | ENDPOINT_OPENAI | ENDPOINT_PREFIX},
     {"GET", "/", api_embedded, 0},
     {"GET", "/app/", api_embedded, ENDPOINT_PREFIX},
     {NULL},
@@ -94,6 +98,7 @@ static size_t begin(void *user, http_request *request)
   int32_t flags = 0;
   c->endpoint = find(request->method, request->path, allow, sizeof allow, &flags);
   c->is_deepl = (flags & ENDPOINT_DEEPL) != 0;
+  c->is_openai = (flags & ENDPOINT_OPENAI) != 0;
   size_t most = (size_t)c->settings->body_limit << 10;
   if (atomic_load(&s->is_draining)) {
     reply_busy(c);
@@ -107,8 +112,17 @@ static size_t begin(void *user, http_request *request)
     reply_error(c, 405, "The method is not allowed for the requested URL.");
   } else if (c->endpoint->flags & ENDPOINT_FILE) {
     most = (size_t)c->settings->file_limit << 20;
+  } else if (c->endpoint->flags & ENDPOINT_SOUND) {
+    most = speech_begin(c);
   }
   return most;
+}
+
+static int take(void *user, http_request *request, const char *bytes, size_t size)
+{
+  call *c = request->user;
+  (void)user;
+  return c && c->speech && speech_take(c, bytes, size);
 }
 
 static void large(void *user, http_request *request)
@@ -152,20 +166,19 @@ static const char *find_key(const call *c)
   return key;
 }
 
-/* Returns 0 after it answered. */
-static int check_access(call *c)
+int check_access(call *c)
 {
   const char *key = find_key(c);
   int32_t found = -1;
   if (key[0] && (c->state->keys.n > 0 || c->settings->key_required)) {
     found = api_keys_find(&c->state->keys, key);
     if (found < 0) {
-      reply_error(c, 403, "Invalid API key");
+      reply_error(c, c->is_openai ? 401 : 403, "Invalid API key");
       return 0;
     }
   }
   if (found < 0 && c->settings->key_required) {
-    reply_error(c, 400, "Please contact the server operator to get an API key");
+    reply_error(c, c->is_openai ? 401 : 400, "Please contact the server operator to get an API key");
     return 0;
   }
   for (int32_t i = 0; i < c->parameters.n; i++) {
@@ -230,6 +243,7 @@ static void gone(void *user, http_request *request)
   atomic_fetch_add(&s->metrics.gone, 1);
   if (c) {
     cancel_work(c);
+    speech_cancel(c);
   }
 }
 
@@ -246,9 +260,11 @@ static void done(void *user, http_request *request, int status)
   histogram_note(&m->seconds, clock_seconds() - request->start);
   parameters_finish(&c->parameters);
   work_release(c->work);
+  speech_finish(c);
   free(c->own);
   pthread_mutex_destroy(&c->lock);
   free(c);
 }
 
-const http_handlers router_handlers = {.begin = begin, .large = large, .handle = handle, .gone = gone, .done = done};
+const http_handlers router_handlers = {
+    .begin = begin, .take = take, .large = large, .handle = handle, .gone = gone, .done = done};

@@ -64,8 +64,7 @@ void segment_finish(segment *s, int outcome, const tsr_translation *answer)
   s->done(s, outcome, answer);
 }
 
-/* A text comes back, for its translator does not go on. */
-static void try_again(segment *s)
+void segment_try_again(segment *s)
 {
   if (s->is_cancelled(s)) {
     segment_finish(s, SEGMENT_CANCELLED, NULL);
@@ -92,8 +91,7 @@ void models_note_failure(models *m, model *of)
   of->retry_at = now + models_next_pause(of);
 }
 
-/* Its model gets another translator: at once on other devices. */
-static void lose(instance *by, const char *message)
+void models_lose(instance *by, const char *message)
 {
   if (atomic_exchange(&by->is_lost, 1)) {
     return;
@@ -128,10 +126,10 @@ static void on_answer(void *user, uint64_t ticket, const tsr_translation *answer
   } else if (status == TSR_ERR_DEADLINE) {
     segment_finish(s, SEGMENT_LATE, NULL);
   } else if (status == TSR_ERR_CANCELLED) {
-    try_again(s); /* unless it was asked for, the translator is being closed */
+    segment_try_again(s); /* unless it was asked for, the translator is being closed */
   } else if (instance_is_about_device(status) && !answer->is_about_text) {
-    lose(by, answer->message);
-    try_again(s);
+    models_lose(by, answer->message);
+    segment_try_again(s);
   } else {
     tsr_cli_warning("a text was not translated: %s", answer->message);
     segment_finish(s, answer->is_about_text ? SEGMENT_REFUSED : SEGMENT_FAILED, NULL);
@@ -221,8 +219,8 @@ void models_submit(models *m, segment *s)
   s->next = NULL;
   pthread_mutex_lock(&m->lock);
   of->used = now;
-  instance *by = of->open;
-  int is_refused = !by && of->is_given_up && now < of->retry_at;
+  instance *by = of->hears ? NULL : of->open; /* sounds wait until the model's thread takes them */
+  int is_refused = !of->open && of->is_given_up && now < of->retry_at;
   if (by) {
     instance_hold(by);
   } else if (!is_refused) {
@@ -233,7 +231,7 @@ void models_submit(models *m, segment *s)
       of->waits_since = now;
     }
     of->last = s;
-    pthread_cond_signal(&m->work);
+    pthread_cond_broadcast(of->open ? &m->sounds : &m->work);
   }
   pthread_mutex_unlock(&m->lock);
   if (by) {

@@ -23,6 +23,7 @@ typedef struct session {
   tsr_runtime *runtime;
   int has_locks;
   double last_answer; /* of the steady clock: after the deadlines of all requests that were accepted before SIGTERM */
+  double last_sound;  /* the same of sounds */
 } session;
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
@@ -152,21 +153,24 @@ static _Noreturn void leave(void)
   _exit(code);
 }
 
-static double longest_timeout(const service *v)
+static double longest_timeout(const service *v, int is_sound)
 {
   double longest = 0.0;
   for (const state *one = v->state; one; one = one->before) { /* requests keep what they began with */
-    double timeout = one->config->settings.timeout;
+    const serve_settings *settings = &one->config->settings;
+    double timeout = is_sound ? settings->sound_timeout : settings->timeout;
     longest = timeout > longest ? timeout : longest;
   }
   return longest;
 }
 
-/* Lines that are in hand behind their deadline are with a device that does not return. */
+/* Lines or sounds that are in hand behind their deadline are with a device that does not return. */
 static int is_hopeless(void *user)
 {
-  const session *s = user;
-  return work_lines_in_hand() > 0 && clock_seconds() > s->last_answer;
+  session *s = user;
+  const double now = clock_seconds();
+  return (work_lines_in_hand() > 0 && now > s->last_answer) ||
+         (atomic_load(&s->service.sounds) > 0 && now > s->last_sound);
 }
 
 static void serve_until_end(session *s, const sigset_t *signals)
@@ -182,12 +186,14 @@ static void serve_until_end(session *s, const sigset_t *signals)
       files_sweep(&s->service);
     }
   }
-  enum { GRACE = 5 }; /* seconds: a deadline is looked at between two steps */
+  enum { GRACE = 5, SOUND_GRACE = 60 }; /* seconds: a deadline is looked at between two steps, or two windows */
   atomic_store(&s->service.is_draining, 1);
-  s->last_answer = clock_seconds() + longest_timeout(&s->service) + GRACE;
+  s->last_answer = clock_seconds() + longest_timeout(&s->service, 0) + GRACE;
+  s->last_sound = clock_seconds() + longest_timeout(&s->service, 1) + SOUND_GRACE;
   if (!http_drain(s->service.http, is_hopeless, s)) {
-    tsr_cli_warning("%lld lines are late by more than %d seconds: a device does not answer; the server ends without it",
-                    (long long)work_lines_in_hand(), GRACE);
+    tsr_cli_warning("%lld lines and %d sounds are late by more than %d and %d seconds: a device does not answer; the "
+                    "server ends without it",
+                    (long long)work_lines_in_hand(), atomic_load(&s->service.sounds), GRACE, SOUND_GRACE);
     leave();
   }
 }
@@ -222,7 +228,8 @@ static int run(void *opaque)
     v->models = models_create(s->runtime);
     v->limits = limits_create();
     v->pool = pool_create(made->config->settings.document_threads, 64);
-    code = v->models && v->limits && v->pool ? TSR_EXIT_OK : tsr_cli_no_memory();
+    v->sound_pool = pool_create(1, made->config->settings.sound_queue);
+    code = v->models && v->limits && v->pool && v->sound_pool ? TSR_EXIT_OK : tsr_cli_no_memory();
   }
   code = code == TSR_EXIT_OK ? models_read(v->models, made->config) : code;
   if (code == TSR_EXIT_OK && s->options.check) {
@@ -243,6 +250,7 @@ static void finish(void *opaque)
   session *s = opaque;
   service *v = &s->service;
   pool_destroy(v->pool);
+  pool_destroy(v->sound_pool);
   http_stop(v->http);
   if (!models_destroy(v->models)) {
     leave();
@@ -274,8 +282,9 @@ const tsr_command tsr_command_serve = {
     .name = "serve",
     .summary = TSR_SERVE_SUMMARY,
     .usage = "--models FOLDER [OPTION]...",
-    .intro = "Serves the models below a folder by HTTP, with the API of LibreTranslate, and that of DeepL at "
-             "/v2/translate. A pair of languages that no model has goes through a third one, English if it can. Models "
+    .intro = "Serves the models below a folder by HTTP, with the API of LibreTranslate, that of DeepL at "
+             "/v2/translate, and, of models of speech, that of OpenAI at /v1/audio. A pair of languages that no model "
+             "has goes through a third one, English if it can. Models "
              "are opened when they are first asked for.\n"
              "\n"
              "SIGTERM finishes the requests that were accepted, and ends; SIGHUP reads the settings and the models "

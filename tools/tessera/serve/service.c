@@ -19,19 +19,68 @@ void reply_json(call *c, int status, json_t *root)
   http_answer(c->http, status, "application/json", text, text ? strlen(text) : 0);
 }
 
-void reply_error(call *c, int status, const char *format, ...)
+/* What an error of OpenAI's API says beside its message. */
+static json_t *openai_error(int status, json_t *message, const char *param, const char *code)
+{
+  const char *type = status == 429 ? "requests" : status < 500 ? "invalid_request_error" : "server_error";
+  if (!code) {
+    code = status == 401 ? "invalid_api_key" : status == 429 ? "rate_limit_exceeded" : NULL;
+  }
+  return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", message, "type", type, "param", param, "code",
+                   code);
+}
+
+static json_t *make_error(const call *c, int status, const char *param, const char *code, const char *format,
+                          va_list arguments)
 {
   char message[512];
-  va_list arguments;
-  va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
-  va_end(arguments);
   /* What the client sent may have been cut within a character. */
   char clean[3 * sizeof message];
   size_t used = tsr_utf8_clean(message, strlen(message), clean);
-  json_t *root = json_object();
-  json_object_set_new(root, c->is_deepl ? "message" : "error", json_stringn(clean, used));
+  json_t *text = json_stringn(clean, used);
+  return c->is_openai ? openai_error(status, text, param, code)
+                      : json_pack("{s:o}", c->is_deepl ? "message" : "error", text);
+}
+
+void reply_error(call *c, int status, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  json_t *root = make_error(c, status, NULL, NULL, format, arguments);
+  va_end(arguments);
   reply_json(c, status, root);
+}
+
+void reply_openai(call *c, int status, const char *param, const char *code, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  json_t *root = make_error(c, status, param, code, format, arguments);
+  va_end(arguments);
+  if (c->is_stream) {
+    send_event(c, NULL, root);
+    http_stream_end(c->http);
+  } else {
+    reply_json(c, status, root);
+  }
+}
+
+void send_event(call *c, const char *event, json_t *data)
+{
+  char *text = data ? json_dumps(data, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  json_decref(data);
+  text_buffer b = {0};
+  if (text && event) {
+    text_add(&b, "event: %s\ndata: %s\n\n", event, text);
+  } else if (text) {
+    text_add(&b, "data: %s\n\n", text);
+  }
+  if (!b.has_failed && b.bytes) {
+    http_stream_write(c->http, b.bytes, b.size);
+  }
+  free(b.bytes);
+  free(text);
 }
 
 void reply_no_memory(call *c)

@@ -24,11 +24,13 @@
 typedef struct call call;
 
 enum {
-  ENDPOINT_FORM = 1,   /* takes parameters */
-  ENDPOINT_KEY = 2,    /* asks for a key, if keys are required, and counts for limits */
-  ENDPOINT_FILE = 4,   /* its body may be as large as a document */
-  ENDPOINT_DEEPL = 8,  /* of DeepL's API */
-  ENDPOINT_PREFIX = 16 /* the path goes on behind it */
+  ENDPOINT_FORM = 1,    /* takes parameters */
+  ENDPOINT_KEY = 2,     /* asks for a key, if keys are required, and counts for limits */
+  ENDPOINT_FILE = 4,    /* its body may be as large as a document */
+  ENDPOINT_DEEPL = 8,   /* of DeepL's API */
+  ENDPOINT_PREFIX = 16, /* the path goes on behind it */
+  ENDPOINT_OPENAI = 32, /* of OpenAI's API */
+  ENDPOINT_SOUND = 64   /* its body is a form with a sound, which is taken as it comes */
 };
 
 typedef struct endpoint {
@@ -52,7 +54,9 @@ typedef struct service {
   http_server *http;
   models *models;
   limits *limits;
-  pool *pool; /* for documents, whose translation holds a thread */
+  pool *pool;        /* for documents, whose translation holds a thread */
+  pool *sound_pool;  /* opens sounds, which may take a moment */
+  atomic_int sounds; /* in hand: from the beginning of their upload to the end of their answer */
   metrics metrics;
   pthread_mutex_t lock; /* of the next two */
   state *state;
@@ -72,8 +76,11 @@ struct call {
   parameters parameters;
   pthread_mutex_t lock; /* of work */
   work *work;
-  void *own;        /* of the endpoint; freed with free */
-  int32_t is_deepl; /* errors are {"message": ..} */
+  void *own;             /* of the endpoint; freed with free */
+  struct speech *speech; /* of a sound; of api_speech.c */
+  int32_t is_deepl;      /* errors are {"message": ..} */
+  int32_t is_openai;     /* they are {"error": {"message": ..}} */
+  int32_t is_stream;     /* of OpenAI's API: the answer has begun, and an error is an event of it */
   int32_t is_list;
   int32_t is_detected;
   char source[LANGUAGE_ROOM];
@@ -90,6 +97,12 @@ void reply_json(call *c, int status, json_t *root);
 /* {"error": ..} */
 void reply_error(call *c, int status, const char *format, ...) TSR_PRINTF(3, 4);
 
+/* The same of OpenAI's API: param names what of the request is wrong, code says how; NULL: nothing does. */
+void reply_openai(call *c, int status, const char *param, const char *code, const char *format, ...) TSR_PRINTF(5, 6);
+
+/* An event of a stream; of no name: NULL. Releases `data`. */
+void send_event(call *c, const char *event, json_t *data);
+
 /* A failed allocation: 500. */
 void reply_no_memory(call *c);
 
@@ -98,6 +111,10 @@ void reply_busy(call *c);
 
 /* What a work that was not done is answered with. */
 void reply_outcome(call *c, int outcome);
+
+/* router.c: whether the client's key, or its address, may go on with what c->parameters ask for. Returns 0 after it
+ * answered. */
+int check_access(call *c);
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
@@ -153,6 +170,17 @@ void api_metrics(call *c);
 void api_status(call *c);
 void api_spec(call *c);
 void api_embedded(call *c);
+
+void api_audio(call *c);
+void api_openai_models(call *c);
+void api_openai_model(call *c);
+
+/* A request that brings a sound begins. Returns the most bytes of its body; or it answered. */
+size_t speech_begin(call *c);
+int speech_take(call *c, const char *bytes, size_t size);
+/* The client has left. */
+void speech_cancel(call *c);
+void speech_finish(call *c);
 
 /* Files that clients fetch later: forgets those that are older than an hour. */
 void files_sweep(service *s);

@@ -64,6 +64,16 @@ static const tsr_option rows[N_SERVE_OPTIONS + 1] = {
     {"suggestions", "FILE", TSR_OPTION_TEXT, FIELD(suggestions),
      .help = "translations that clients suggest are added to this file, one JSON object a line",
      .otherwise = "they are refused"},
+    {"sound-limit", "MIB", TSR_OPTION_INTEGER, FIELD(sound_limit), 1, 100000, .preset = "100",
+     .help = "size of a sound's upload at most, which lies in the folder of temporary files meanwhile"},
+    {"sound-seconds", "S", TSR_OPTION_NUMBER, FIELD(sound_seconds), 0, 1e9, .preset = "14400",
+     .help = "length of a sound at most; 0: no limit"},
+    {"sound-timeout", "S", TSR_OPTION_NUMBER, FIELD(sound_timeout), 0.01, 1e6, .preset = "600",
+     .help = "time for a sound, from the beginning of its request; a later one is answered with 504"},
+    {"sound-queue", "N", TSR_OPTION_INTEGER, FIELD(sound_queue), 1, 10000, .preset = "32",
+     .help = "sounds in hand, their uploads included, beyond which requests are answered with 503"},
+    {"sound-batch", "N", TSR_OPTION_INTEGER, FIELD(sound_batch), 1, 1024, .preset = "4",
+     .help = "windows of as many sounds computed at once"},
     {"files", NULL, TSR_OPTION_SWITCH, FIELD(files), .preset = "true", .help = "translate documents"},
     {"metrics", NULL, TSR_OPTION_SWITCH, FIELD(metrics), .preset = "true", .help = "answer GET /metrics"},
     {"document-threads", "N", TSR_OPTION_INTEGER, FIELD(document_threads), 1, 64, .preset = "2",
@@ -329,8 +339,8 @@ int serve_settings_open_alike(const serve_settings *a, const serve_settings *b)
   /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): zeroed memory; a needless difference opens models anew. */
   int is_search_alike = a && memcmp(&a->search.given, &b->search.given, sizeof a->search.given) == 0;
   int same = is_search_alike && a->precision == b->precision && a->batch == b->batch && a->workers == b->workers &&
-             a->max_source == b->max_source && a->devices.n == b->devices.n && a->split == b->split &&
-             memcmp(a->search.is_given, b->search.is_given, sizeof a->search.is_given) == 0;
+             a->max_source == b->max_source && a->sound_batch == b->sound_batch && a->devices.n == b->devices.n &&
+             a->split == b->split && memcmp(a->search.is_given, b->search.is_given, sizeof a->search.is_given) == 0;
   for (int32_t i = 0; same && i < a->devices.n; i++) {
     same = strcmp(a->devices.values[i], b->devices.values[i]) == 0;
   }

@@ -10,7 +10,7 @@
 #include "tools/tessera/text/search_options.h"
 
 /* The rows of serve_options, those of the search counted as one. */
-enum { N_SERVE_OPTIONS = 37 };
+enum { N_SERVE_OPTIONS = 42 };
 
 typedef struct serve_settings {
   const char *models;
@@ -37,6 +37,11 @@ typedef struct serve_settings {
   const char *keys; /* a file of hashes */
   int32_t key_required;
   const char *suggestions; /* a file that they are added to */
+  int32_t sound_limit;     /* MiB of an upload */
+  double sound_seconds;    /* of a sound; 0: any number */
+  double sound_timeout;    /* seconds, from the request's beginning */
+  int32_t sound_queue;     /* sounds in hand, at most */
+  int32_t sound_batch;     /* windows that are computed together */
   int32_t files;           /* 1: documents are translated */
   int32_t metrics;         /* 1: /metrics is for everybody */
   int32_t document_threads;
