@@ -203,7 +203,7 @@ class Answers(unittest.TestCase):
                 self.assertEqual(self.server.ask("POST", path, "{}" if kind == JSON else "", kind)[0], 200)
 
     def test_page(self):
-        for path in ["/", "/app/status", "/app/page.css", "/app/page.js", "/app/icon.svg"]:
+        for path in ["/", "/app/status", "/app/page.css", "/app/page.js", "/app/recorder.js", "/app/icon.svg"]:
             status, _, headers = self.server.ask("GET", path)
             self.assertEqual(status, 200)
             self.assertEqual(self.server.ask("GET", path, headers={"If-None-Match": headers["ETag"]})[0], 304)

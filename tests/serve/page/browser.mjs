@@ -2,12 +2,15 @@
 // What the tests of the page share: a browser, pages of it, checks, the wishes of the mock server.
 import {createRequire} from 'node:module';
 import {readFileSync} from 'node:fs';
+import {fileURLToPath} from 'node:url';
 
 // The packages lie where the test was started, which is no folder above this file.
 const require = createRequire(`${process.cwd()}/`);
 const {chromium} = require('playwright-core');
 const axeSource = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
+// What the microphone hears.
+export const fox = fileURLToPath(new URL('../../data/goldens/speech/features/fox.wav', import.meta.url));
 export const base = process.env.PAGE_URL;
 let checks = 0;
 let failures = 0;
@@ -47,7 +50,9 @@ export const launch = () => chromium.launch({
   executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
   args: [
     '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
-    '--disable-background-networking', '--disable-component-update', '--disable-sync',
+    '--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream',
+    `--use-file-for-fake-audio-capture=${fox}`, '--disable-background-networking', '--disable-component-update',
+    '--disable-sync',
   ],
 });
 
@@ -70,7 +75,8 @@ export async function visit(browser, options = {}, path = '') {
     // Its lists are there, or it says why not.
     await page.waitForFunction(() => {
       const target = document.getElementById('target');
-      return !target || target.options.length || !document.getElementById('notice').hidden;
+      return !target || target.options.length || !document.getElementById('notice').hidden ||
+        !document.getElementById('speech').hidden;
     });
   };
   await page.open(path);

@@ -86,6 +86,21 @@ def continuations(text, source, target, prefix, count):
     return found[:count]
 
 
+def sound_of(data):
+    """The fields of a form with a sound, and what that is."""
+    fields = {}
+    for part in data.split(data.split(b"\r\n", 1)[0])[1:-1]:
+        head, value = part.split(b"\r\n\r\n", 1)
+        fields[re.search(rb'name="([^"]*)"', head).group(1).decode()] = value[:-2]
+    file = fields.pop("file")
+    found = {name: value.decode() for name, value in fields.items()}
+    found.update(format=file[:4].decode("latin-1"), size=len(file))
+    if found["format"] == "RIFF":
+        found["rate"] = int.from_bytes(file[24:28], "little")
+        found["peak"] = max(map(abs, memoryview(file[44 : 44 + (len(file) - 44) // 2 * 2]).cast("h")), default=0)
+    return found
+
+
 class State:
     def __init__(self):
         self.lock = threading.Lock()
@@ -173,6 +188,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/frontend/settings":
             self.answer({
                 "charLimit": 2000, "frontendTimeout": 200, "apiKeys": False, "keyRequired": False, "suggestions": False,
+                "speechModels": ["whisper-tiny"], "soundLimit": 1,
                 "filesTranslation": True, "supportedFilesFormat": [".txt", ".odt", ".docx", ".srt"],
                 "language": {"source": {"code": "auto", "name": "Auto"}, "target": {"code": "fr", "name": "French"}},
                 **state.settings})
@@ -238,6 +254,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         is_json = self.headers.get("Content-Type", "").startswith("application/json")
         body = json.loads(data) if is_json else {}
+        if path.startswith("/v1/audio/"):
+            body = sound_of(data)
+            body["key"] = self.headers.get("Authorization")
         with state.lock:
             state.asked.append({"path": path, "body": body, "time": time.time()})
         if self.is_refused(path):
@@ -250,6 +269,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.stream(body)
         elif path == "/translate_file":
             self.translate_file(data)
+        elif path.startswith("/v1/audio/"):
+            self.hear(body)
         else:
             self.error(404, "Not found")
 
@@ -333,6 +354,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except OSError:
             with self.state.lock:
                 self.state.cancelled += 1
+
+    def hear(self, body):
+        if self.is_gone():
+            return
+        def refuse(status, message):
+            self.answer({"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}},
+                        status)
+        if self.state.settings.get("keyRequired") and body["key"] != "Bearer secret":
+            refuse(401, "Invalid API key")
+        elif body["format"] == "none":
+            self.answer({"text": "", "segments": []})
+        elif body["format"] != "RIFF":
+            refuse(415, "Invalid file format: nothing reads it")
+        else:
+            texts = [(0.3, 1.5, " Hello world."), (61.25, 3723.5, " An arrow --> here.")]
+            self.answer({"task": "transcribe", "language": "english", "duration": 62, "text": "Hello world. An arrow.",
+                         "segments": [{"id": i, "start": start, "end": end, "text": text}
+                                      for i, (start, end, text) in enumerate(texts)]})
 
     def translate_file(self, data):
         if self.is_gone():

@@ -40,6 +40,8 @@ def main():
     install(found["npm"], HERE, sys.argv[1])
     with tempfile.TemporaryDirectory() as models:
         shutil.copytree(os.path.join(os.environ["SOURCE_ROOT"], "tools", "demo-model"), os.path.join(models, "en-fr"))
+        listener = os.path.join("tests", "data", "goldens", "speech", "models", "whisper_tiny_random")
+        os.symlink(os.path.join(os.environ["SOURCE_ROOT"], listener), os.path.join(models, "tiny"))
         server, address = start(tessera, models)
         try:
             if not address:

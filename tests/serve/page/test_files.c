@@ -93,6 +93,8 @@ static void test_joined(void **unused)
   assert_non_null(script);
   assert_non_null(style);
   assert_string_equal(script->content_type, "text/javascript; charset=utf-8");
+  assert_non_null(find_in(script, 0, "'app/recorder.js'"));
+  assert_non_null(page_file_find("/app/recorder.js"));
   assert_string_equal(style->content_type, "text/css; charset=utf-8");
   /* From the first source to the last, in their order. */
   const char *first = find_in(script, 0, "const TEXTS = {");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives everything that the page offers, in both colour schemes and two widths, against the mock server.
-import {writeFileSync} from 'node:fs';
+import {readFileSync, writeFileSync} from 'node:fs';
 import {
-  asked, at, axe, base, check, chosen, counted, equal, finish, fits, focused, isShown, launch, marks, tell, textOf,
+  asked, at, axe, base, check, chosen, counted, equal, finish, fits, focused, fox, isShown, launch, marks, tell, textOf,
   translate, translation, until, visit, word,
 } from './browser.mjs';
 
@@ -273,6 +273,110 @@ const features = {
     await page.leave();
   },
 
+  async sounds(browser, look) {
+    const page = await visit(browser, look);
+    check(await isShown(page, 'speech'), 'offered');
+    const wav = readFileSync(fox);
+    const states = () => page.locator('#sound-list .state').allTextContents();
+    const row = n => page.locator('#sound-list > li').nth(n);
+    await asked();
+    await page.setInputFiles('#sound-picker', {name: 'a b.wav', mimeType: 'audio/wav', buffer: wav});
+    await row(0).locator('.segments li').first().waitFor();
+    const {body} = (await asked('/v1/audio/transcriptions'))[0];
+    equal([body.model, body.response_format, body.size, body.rate], ['whisper-tiny', 'verbose_json', wav.length, 16000],
+      'what was sent');
+    equal(await row(0).locator('.segments li').evaluateAll(all =>
+      all.map(one => [one.querySelector('time').textContent, one.querySelector('span').textContent])),
+    [['0:00', 'Hello world.'], ['1:01', 'An arrow --> here.']], 'segments with times');
+    const saved = async form => {
+      const link = row(0).getByText(form, {exact: true});
+      const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
+      const chunks = [];
+      for await (const chunk of await download.createReadStream()) chunks.push(chunk);
+      return [download.suggestedFilename(), Buffer.concat(chunks).toString()];
+    };
+    equal(await saved('TXT'), ['a b.txt', 'Hello world.\nAn arrow --> here.\n'], 'text');
+    equal(await saved('SRT'), ['a b.srt', '1\n00:00:00,300 --> 00:00:01,500\nHello world.\n\n' +
+      '2\n00:01:01,250 --> 01:02:03,500\nAn arrow -> here.\n\n'], 'SubRip');
+    equal(await saved('VTT'), ['a b.vtt', 'WEBVTT\n\n00:00.300 --> 00:01.500\nHello world.\n\n' +
+      '01:01.250 --> 01:02:03.500\nAn arrow -> here.\n\n'], 'WebVTT');
+    await axe(page, 'with a sound');
+    check(await fits(page), 'no scrolling aside');
+    await row(0).getByText('Translate the text').click();
+    equal(await page.inputValue('#source-text'), 'Hello world. An arrow.', 'as the text');
+    // Translated, too large, of no kind, without speech, stopped, and where the server is busy.
+    await page.selectOption('#sound-task', 'translate');
+    await page.setInputFiles('#sound-picker', [
+      {name: 'large.wav', mimeType: 'audio/wav', buffer: Buffer.alloc((1 << 20) + 1)},
+      {name: 'odd.mp3', mimeType: 'audio/mpeg', buffer: Buffer.from('odd')},
+      {name: 'quiet.ogg', mimeType: 'audio/ogg', buffer: Buffer.from('none')}]);
+    await until(page, 'states', states, ['', 'Larger than 1 MiB, which this server takes at most',
+      'The server says: Invalid file format: nothing reads it', 'Nothing was heard']);
+    equal((await asked('/v1/audio/translations')).length, 2, 'in English');
+    await tell({delay: 6});
+    await page.setInputFiles('#sound-picker', {name: 'b.wav', mimeType: 'audio/wav', buffer: wav});
+    await until(page, 'it is heard', async () => (await states()).at(-1), 'Being heard');
+    await page.getByLabel('Stop b.wav').click();
+    await until(page, 'stopped', async () => (await states()).at(-1), 'Stopped');
+    await tell({delay: 0, fail: [{path: '/v1/audio/translations', status: 503, retry: 1}]});
+    await page.getByLabel('Try b.wav again').click();
+    await until(page, 'busy', () => isShown(page, 'notice'), true);
+    await until(page, 'after the pause', async () => (await states()).at(-1), '');
+    await page.getByLabel('Remove a b.wav').click();
+    equal((await states()).length, 4, 'removed');
+    // Dropped beside a document.
+    const data = await page.evaluateHandle(() => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File(['RIFF'], 'c.wav', {type: 'audio/wav'}));
+      transfer.items.add(new File(['abc'], 'c.txt', {type: 'text/plain'}));
+      return transfer;
+    });
+    await page.dispatchEvent('main', 'drop', {dataTransfer: data});
+    await until(page, 'each to its place', async () => [
+      (await states()).length, await page.locator('#file-list .name').allTextContents()], [5, ['c.txt']]);
+    await page.leave();
+  },
+
+  async microphone(browser, look) {
+    const page = await visit(browser, look);
+    await asked();
+    await page.click('#record');
+    await until(page, 'it records', () => textOf(page, 'record-state'), '0:01');
+    equal([await textOf(page, 'record'), await page.getAttribute('#record', 'aria-pressed')],
+      ['Stop recording', 'true'], 'how to end it');
+    await axe(page, 'while it records');
+    await page.click('#record');
+    await until(page, 'heard', () => page.locator('#sound-list .name').allTextContents(), ['Recording 1.wav']);
+    await page.locator('#sound-list .segments').waitFor();
+    const {body} = (await asked('/v1/audio/transcriptions'))[0];
+    equal([body.format, body.rate], ['RIFF', 16000], 'WAV at the models\' rate');
+    check(body.size > 32000 && body.size < 32000 * 30, 'its length', body.size);
+    check(body.peak > 300, 'its loudness', body.peak);
+    equal([await textOf(page, 'record'), await textOf(page, 'record-state')], ['Record', ''], 'ended');
+    await page.leave();
+    // A file that the server cannot read, and the browser can: here a sound of another rate behind a wrong name.
+    const other = await visit(browser, look);
+    await tell({fail: [{path: '/v1/audio/transcriptions', status: 415, error: 'Invalid file format'}]});
+    await other.setInputFiles('#sound-picker', {name: 'a.wav', mimeType: 'audio/wav', buffer: readFileSync(fox)});
+    await other.locator('#sound-list .segments').waitFor();
+    equal((await asked('/v1/audio/transcriptions')).map(one => one.body.rate), [16000, 16000],
+      'decoded and sent again');
+    // Not offered where there is no model of speech; alone where there is no other.
+    await tell({settings: {speechModels: []}});
+    await other.open('');
+    check(!await isShown(other, 'speech'), 'not offered');
+    await tell({settings: {keyRequired: true}, codes: []});
+    await other.open('');
+    check(await isShown(other, 'speech') && !await other.isVisible('#source-text'), 'alone');
+    await other.setInputFiles('#sound-picker', {name: 'a.wav', mimeType: 'audio/wav', buffer: readFileSync(fox)});
+    await until(other, 'it asks for a key', () => isShown(other, 'key-form'), true);
+    await other.fill('#key', 'secret');
+    await other.press('#key', 'Enter');
+    await other.getByLabel('Try a.wav again').click();
+    await other.locator('#sound-list .segments').waitFor();
+    await other.leave();
+  },
+
   async copies(browser, look) {
     const page = await visit(browser, {...look, permissions: ['clipboard-read', 'clipboard-write']});
     await translate(page, MUSEUM, MUSEE);
@@ -435,7 +539,7 @@ const features = {
   },
 
   async empty(browser, look) {
-    await tell({codes: [], settings: {filesTranslation: false}});
+    await tell({codes: [], settings: {filesTranslation: false, speechModels: []}});
     const page = await visit(browser, look);
     await until(page, 'no models', () => textOf(page, 'notice-text'),
       'This server has no models yet: its models folder is empty.');
@@ -535,7 +639,7 @@ const features = {
     const page = await visit(browser, look);
     await translate(page, `${MUSEUM}\n${OPENS}`, `${MUSEE}\n${OUVRE}`);
     await page.emulateMedia({media: 'print'});
-    const parts = ['source-text', 'source-shade', 'target-text', 'copy', 'files', 'interface', 'hint'];
+    const parts = ['source-text', 'source-shade', 'target-text', 'copy', 'files', 'speech', 'interface', 'hint'];
     const seen = await page.evaluate(ids => ids.filter(id => document.getElementById(id).offsetHeight > 0), parts);
     equal(seen, ['source-shade', 'target-text'], 'what is printed');
     const ink = await page.evaluate(() => getComputedStyle(document.getElementById('source-shade')).color);
@@ -550,7 +654,7 @@ const features = {
 
 async function answers() {
   at('answers');
-  for (const path of ['', 'app/status', 'app/page.css', 'app/page.js', 'app/icon.svg']) {
+  for (const path of ['', 'app/status', 'app/page.css', 'app/page.js', 'app/recorder.js', 'app/icon.svg']) {
     const first = await fetch(base + path);
     const tag = first.headers.get('etag');
     const policy = first.headers.get('content-security-policy') || '';

@@ -178,7 +178,8 @@ function secondsOf(header) {
 function refusalOf(status, text, retryAfter) {
   let message = '';
   try {
-    message = String(JSON.parse(text).error || '');
+    const {error} = JSON.parse(text);
+    message = String(error?.message || error || '');
   } catch {
     message = '';
   }
@@ -203,6 +204,30 @@ async function request(path, body, signal) {
     if (error instanceof Refusal || error.name === 'AbortError') throw error;
     throw new Refusal(0, '');
   }
+}
+
+// POST of a form, by XMLHttpRequest, for fetch tells nothing of what has been sent: `sends` is told how many percent
+// are, `sent` when all is. Returns the answer's text.
+function upload(path, body, headers, signal, sends, sent) {
+  return new Promise((resolve, reject) => {
+    const call = new XMLHttpRequest();
+    const stop = () => call.abort();
+    call.open('POST', ROOT + path);
+    for (const [name, value] of Object.entries(headers)) call.setRequestHeader(name, value);
+    call.upload.addEventListener('progress', event => {
+      sends(event.lengthComputable ? Math.floor(100 * event.loaded / event.total) : 0);
+    });
+    call.upload.addEventListener('load', sent);
+    call.addEventListener('error', () => reject(new Refusal(0, '')));
+    call.addEventListener('abort', () => reject(new DOMException('', 'AbortError')));
+    call.addEventListener('load', () => {
+      if (call.status === 200) resolve(call.responseText);
+      else reject(refusalOf(call.status, call.responseText, call.getResponseHeader('Retry-After')));
+    });
+    call.addEventListener('loadend', () => signal.removeEventListener('abort', stop));
+    signal.addEventListener('abort', stop);
+    call.send(body);
+  });
 }
 
 async function ask(path, body, signal) {

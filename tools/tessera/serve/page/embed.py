@@ -14,13 +14,14 @@ import re
 import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-SCRIPTS = ("texts.js", "common.js", "sentences.js", "page.js", "files.js", "status.js", "end.js")
+SCRIPTS = ("texts.js", "common.js", "sentences.js", "page.js", "files.js", "speech.js", "status.js", "end.js")
 LICENCE = "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
 FILES = (
     ("/", "text/html; charset=utf-8", ("page.html",)),
     ("/app/status", "text/html; charset=utf-8", ("status.html",)),
     ("/app/page.css", "text/css; charset=utf-8", ("page.css", "status.css", "print.css")),
     ("/app/page.js", "text/javascript; charset=utf-8", SCRIPTS),
+    ("/app/recorder.js", "text/javascript; charset=utf-8", ("recorder.js",)),
     ("/app/icon.svg", "image/svg+xml", ("icon.svg",)),
 )
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Documents: dropped or chosen, sent one after the other, saved when they are translated.
 
-const documents = {list: [], kinds: [], isWorking: false, isStarted: false};
+const documents = {list: [], kinds: [], isWorking: false, isStarted: false, isDropStarted: false};
 
 function startFiles(settings) {
   const kinds = Array.isArray(settings.supportedFilesFormat) ? settings.supportedFilesFormat : [];
@@ -16,6 +16,12 @@ function startFiles(settings) {
     addFiles(by('picker').files);
     by('picker').value = '';
   });
+}
+
+// Files that are dropped anywhere: sounds are heard, others are translated.
+function startDrop() {
+  if (documents.isDropStarted || (by('files').hidden && by('speech').hidden)) return;
+  documents.isDropStarted = true;
   let depth = 0; // enter and leave are told of every element below
   const hasFiles = event => [...event.dataTransfer?.types || []].includes('Files');
   const mark = () => document.body.classList.toggle('dropping', depth > 0);
@@ -35,7 +41,11 @@ function startFiles(settings) {
     mark();
     if (!hasFiles(event)) return;
     event.preventDefault();
-    addFiles(event.dataTransfer.files);
+    const files = [...event.dataTransfer.files];
+    const sounds = files.filter(file => by('files').hidden || isSound(file));
+    const others = files.filter(file => !sounds.includes(file));
+    if (sounds.length) addSounds(sounds);
+    if (others.length) addFiles(others);
   });
 }
 
@@ -83,41 +93,23 @@ function setFile(one, state) {
   if (state !== 'sends' && state !== 'works') announce(`${one.file.name}: ${stateText(one)}`);
 }
 
-// XMLHttpRequest, for fetch tells nothing of what has been sent.
-function send(one) {
-  return new Promise((resolve, reject) => {
-    const body = new FormData();
-    body.append('file', one.file);
-    body.append('source', one.source);
-    body.append('target', one.target);
-    if (store.get('key')) body.append('api_key', store.get('key'));
-    const call = new XMLHttpRequest();
-    const stop = () => call.abort();
-    one.percent = 0;
-    setFile(one, 'sends');
-    call.open('POST', 'translate_file');
-    call.upload.addEventListener('progress', event => {
-      one.percent = event.lengthComputable ? Math.floor(100 * event.loaded / event.total) : 0;
-      drawFiles();
-    });
-    call.upload.addEventListener('load', () => setFile(one, 'works'));
-    call.addEventListener('error', () => reject(new Refusal(0, '')));
-    call.addEventListener('abort', () => reject(new DOMException('', 'AbortError')));
-    call.addEventListener('load', () => {
-      if (call.status !== 200) {
-        reject(refusalOf(call.status, call.responseText, call.getResponseHeader('Retry-After')));
-        return;
-      }
-      try {
-        resolve(addressOfFile(JSON.parse(call.responseText).translatedFileUrl));
-      } catch {
-        reject(new Refusal(500, 'translatedFileUrl'));
-      }
-    });
-    call.addEventListener('loadend', () => one.controller.signal.removeEventListener('abort', stop));
-    one.controller.signal.addEventListener('abort', stop);
-    call.send(body);
-  });
+async function send(one) {
+  const body = new FormData();
+  body.append('file', one.file);
+  body.append('source', one.source);
+  body.append('target', one.target);
+  if (store.get('key')) body.append('api_key', store.get('key'));
+  one.percent = 0;
+  setFile(one, 'sends');
+  const answer = await upload('translate_file', body, {}, one.controller.signal, percent => {
+    one.percent = percent;
+    drawFiles();
+  }, () => setFile(one, 'works'));
+  try {
+    return addressOfFile(JSON.parse(answer).translatedFileUrl);
+  } catch {
+    throw new Refusal(500, 'translatedFileUrl');
+  }
 }
 
 // The server tells its own address, which a proxy before it may not have: the name is what counts.
@@ -148,6 +140,7 @@ function fileButton(key, one, path, work) {
   return button;
 }
 
+const AGAIN = 'M19 12a7 7 0 1 1-2-5l2 2M19 4v5h-5';
 const CROSS = 'M6 6l12 12M18 6 6 18';
 
 function drawFile(one) {
@@ -166,7 +159,7 @@ function drawFile(one) {
     row.append(link);
   }
   if (one.state === 'failed' || one.state === 'stopped') {
-    row.append(fileButton('fileAgain', one, 'M19 12a7 7 0 1 1-2-5l2 2M19 4v5h-5', () => {
+    row.append(fileButton('fileAgain', one, AGAIN, () => {
       setFile(one, 'waits');
       workFiles();
     }));
@@ -180,21 +173,26 @@ function drawFile(one) {
   return row;
 }
 
-// Progress comes often: only rows that changed are drawn, so that focus stays where it is.
-function drawFiles() {
-  const list = by('file-list');
-  const rows = documents.list;
+// Progress comes often: only rows that changed are drawn, so that focus stays where it is. `stateOf` tells all that a
+// row is drawn from.
+function drawRows(list, rows, stateOf, draw) {
   rows.forEach((one, i) => {
-    const from = [one.file.name, one.state, one.percent, face.language].join('\n');
+    const from = stateOf(one);
     const old = list.children[i];
-    if (old && old.drawnFrom === from) return;
+    if (old && old.drawnFrom === from && old.drawnOf === one) return;
     const isFocused = old?.contains(document.activeElement);
-    const row = drawFile(one);
+    const row = draw(one);
     row.drawnFrom = from;
+    row.drawnOf = one;
     if (old) old.replaceWith(row);
     else list.append(row);
     if (isFocused) row.querySelector('a, button')?.focus();
   });
   while (list.children.length > rows.length) list.lastElementChild.remove();
   list.hidden = !rows.length;
+}
+
+function drawFiles() {
+  drawRows(by('file-list'), documents.list,
+    one => [one.file.name, one.state, one.percent, face.language].join('\n'), drawFile);
 }

@@ -158,7 +158,7 @@ function changed(delay = view.delay) {
   drawTranslation();
   setBusy(false);
   if (!patience.pause) {
-    showNotice(view.isLoaded && !view.languages.size ? say('noModels') : '');
+    showNotice(hasNoModels() ? say('noModels') : '');
     tellAlarm('');
   }
   if (isEmpty || !view.languages.size) return;
@@ -169,6 +169,8 @@ function changed(delay = view.delay) {
   }
   view.timer = setTimeout(run, delay);
 }
+
+const hasNoModels = () => view.isLoaded && !view.languages.size && !speech.models.length;
 
 // What is seen of a sentence's translation, as far as there is any.
 const shownOf = one => view.known.get(one.key)?.text ?? (one.partial || one.stale);
@@ -621,6 +623,8 @@ async function loadServer() {
   view.target = store.get('target') || settings.language?.target?.code || '';
   view.isLoaded = true;
   startFiles(settings);
+  startSpeech(settings);
+  startDrop();
   useAddress();
 }
 
@@ -629,7 +633,9 @@ function startTranslate() {
     drawLanguages();
     drawCount();
     drawFiles();
-    if (view.isLoaded && !view.languages.size) showNotice(say('noModels'));
+    drawSounds();
+    drawRecording();
+    if (hasNoModels()) showNotice(say('noModels'));
   });
   by('source-text').addEventListener('input', () => {
     if (location.hash.includes('text=')) writeAddress();
