@@ -252,7 +252,8 @@ class Limits(unittest.TestCase):
         connection.endheaders()
         connection.send(body[:100])
         wait_until("it is in hand", lambda: server.metric("tessera_sounds_in_hand") == 1)
-        refused = server.ask("POST", HEAR, form(sound("fox"), []), f"multipart/form-data; boundary={BOUNDARY}")
+        # Refused before it is read, and read all the same, so that a client that sends all of it first sees the answer.
+        refused = server.ask("POST", HEAR, form(long_sound(60), []), f"multipart/form-data; boundary={BOUNDARY}")
         self.assertEqual((refused[0], refused[2]["Retry-After"]), (503, "1"))
         self.assertEqual(refused[1]["error"]["type"], "server_error")
         connection.send(body[100:])

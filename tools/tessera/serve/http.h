@@ -11,7 +11,7 @@
 
 typedef struct http_server http_server;
 
-enum { HTTP_ADDRESS_ROOM = 64, HTTP_MOST_HEADERS = 8, HTTP_STREAM_FULL = 1 << 16 };
+enum { HTTP_ADDRESS_ROOM = 64, HTTP_MOST_HEADERS = 8, HTTP_STREAM_FULL = 1 << 16, HTTP_DROPPED = 1 << 16 };
 
 /* A request. It lives until its answer is sent and nobody holds it. */
 typedef struct http_request {
@@ -26,8 +26,9 @@ typedef struct http_request {
 } http_request;
 
 typedef struct http_handlers {
-  /* A request's headers are here. Returns the most bytes that its body may have; or answers (http_answer) and returns
-   * anything, and the body is not read. */
+  /* A request's headers are here. Returns the most bytes that its body may have; or answers (http_answer), and the body
+   * is not kept: returns how large one may be that is read all the same, HTTP_DROPPED at least. Behind a larger one the
+   * connection ends. */
   size_t (*begin)(void *user, http_request *request);
   /* Bytes of the body as they come. Returns 1 if they are taken; 0: they go to request->body. Or answers, like begin,
    * and what follows is not read. */

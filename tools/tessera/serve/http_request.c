@@ -139,7 +139,7 @@ static void refuse_large(exchange *x)
   }
 }
 
-/* Bytes of the body, of which some may come behind an answer. */
+/* Bytes of the body. Those that come behind an answer are dropped. */
 static void on_body(exchange *x, const char *bytes, size_t size)
 {
   enum { MIB = 1 << 20 };
@@ -174,10 +174,12 @@ static enum MHD_Result on_begin(exchange *x, const char *path, const char *metho
     refuse_large(x);
   }
   x->is_refused = x->state == ANSWERED;
-  /* A body that is short enough is read all the same, so that the connection goes on. */
+  /* A body that is short enough is read all the same, so that the connection goes on, and the client does not find it
+   * closed while it still sends. */
   const char *chunked = http_header(&x->request, "Transfer-Encoding");
+  const size_t most = x->most_body > HTTP_DROPPED ? x->most_body : HTTP_DROPPED;
   int has_body = chunked || (length && strcmp(length, "0") != 0);
-  int closes = has_body && (chunked || strtoull(length, NULL, 10) > 65536);
+  int closes = has_body && (chunked ? most == HTTP_DROPPED : strtoull(length, NULL, 10) > most);
   return x->is_refused && closes ? http_queue(x) : MHD_YES;
 }
 

@@ -99,7 +99,7 @@ static size_t begin(void *user, http_request *request)
   c->endpoint = find(request->method, request->path, allow, sizeof allow, &flags);
   c->is_deepl = (flags & ENDPOINT_DEEPL) != 0;
   c->is_openai = (flags & ENDPOINT_OPENAI) != 0;
-  size_t most = (size_t)c->settings->body_limit << 10;
+  size_t most = HTTP_DROPPED;
   if (atomic_load(&s->is_draining)) {
     reply_busy(c);
   } else if (strcmp(request->method, "OPTIONS") == 0 && allow[0]) {
@@ -110,10 +110,11 @@ static size_t begin(void *user, http_request *request)
   } else if (!c->endpoint) {
     http_answer_header(request, "Allow", allow);
     reply_error(c, 405, "The method is not allowed for the requested URL.");
-  } else if (c->endpoint->flags & ENDPOINT_FILE) {
-    most = (size_t)c->settings->file_limit << 20;
   } else if (c->endpoint->flags & ENDPOINT_SOUND) {
     most = speech_begin(c);
+  } else {
+    most = c->endpoint->flags & ENDPOINT_FILE ? (size_t)c->settings->file_limit << 20
+                                              : (size_t)c->settings->body_limit << 10;
   }
   return most;
 }
