@@ -15,6 +15,7 @@ import unittest
 import urllib.request
 
 from test_serve import MODELS, Server
+from test_speech import BOUNDARY, HEAR, MODEL as LISTENER, form, sound as recording
 
 CLIENTS = 12
 
@@ -103,8 +104,8 @@ class Losing(unittest.TestCase):
             self.assertLess(time.monotonic(), end, what)
             time.sleep(0.05)
 
-    def start_with(self, device, environment):
-        server = Server("--max-length", "24", "--beam", "1", device=device, environment=environment)
+    def start_with(self, device, environment, models=MODELS):
+        server = Server("--max-length", "24", "--beam", "1", models=models, device=device, environment=environment)
         self.addCleanup(server.__exit__)
         return server
 
@@ -133,10 +134,38 @@ class Lost(Losing):
         super().setUp()
         self.gone = os.path.join(self.folder.name, "gone")
 
-    def start(self, device, **environment):
+    def start(self, device, models=MODELS, **environment):
         path = os.environ["FAILING_DEVICE"] + ":" + os.environ["BACKENDS"]
         return self.start_with(device, {"TESSERA_BACKEND_PATH": path, "TESSERA_FAILING_WHILE": self.gone,
-                                        **environment})
+                                        **environment}, models)
+
+    def test_speech(self):
+        """A sound that is being heard is heard again, and of its stream nothing comes twice."""
+        os.symlink(LISTENER, os.path.join(self.folder.name, "tiny"))
+        server = self.start("failing", models=self.folder.name)
+        body = form(recording("long31"), [("model", "a"), ("stream", "true"), ("language", "en")])
+        texts = []
+        for is_lost in [False, True]:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+            connection.request("POST", HEAR, body, {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"})
+            answer = connection.getresponse()
+            first = answer.readline().decode()
+            if is_lost:
+                with open(self.gone, "w", encoding="ascii"):
+                    pass
+            events = [json.loads(event[6:]) for event in (first + answer.read().decode()).strip().split("\n\n")]
+            connection.close()
+            self.assertEqual(events[-1]["type"], "transcript.text.done", events)
+            self.assertEqual("".join(one["delta"] for one in events[:-1]).strip(), events[-1]["text"])
+            texts.append(events[-1]["text"])
+        self.assertEqual(texts[0], texts[1])
+        self.assertIn("going on with another device", server.log())
+        self.wait("another device has it", lambda: self.devices(server).get("reference:0", {}).get("models") == 1)
+        os.remove(self.gone)
+        self.wait("it is found again", lambda: "is there again" in server.log())
+        self.assertEqual(server.ask("POST", HEAR, body, f"multipart/form-data; boundary={BOUNDARY}")[0], 200)
+        self.wait("and told", lambda: self.devices(server).get("failing:0", {}).get("models") == 1)
+        self.assertEqual(server.end(), 0, server.log())
 
     def lose_and_find(self, device):
         server = self.start(device)

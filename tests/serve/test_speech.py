@@ -286,7 +286,7 @@ class Limits(unittest.TestCase):
         self.error(hear(server, sound("fox")), 500, None, "cannot be kept")
 
     def test_models_push_each_other_out(self):
-        server = self.server("--memory", "3", models=["one", "two"])
+        server = self.server("--memory", "3", "--sound-timeout", "20", models=["one", "two"])
 
         def states():
             return [model["state"] for model in server.ask("GET", "/status")[1]["models"]]
