@@ -239,7 +239,9 @@ class Limits(unittest.TestCase):
         # Of a sound that does not say how long it is, the end tells.
         data = bytearray(long_sound(20))
         data[4:8] = data[40:44] = struct.pack("<I", 0xffffffff)
+        before = server.metric("tessera_sound_seconds_total")
         self.error(hear(server, bytes(data), temperature="0"), 413, "audio_too_long", "longer than 3 seconds")
+        self.assertEqual(server.metric("tessera_sound_seconds_total"), before)
 
     def test_queue(self):
         """An upload that has not ended holds a place."""

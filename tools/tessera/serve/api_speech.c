@@ -39,7 +39,8 @@ typedef struct speech {
 
 static int is_over(void *user)
 {
-  return sound_is_over(&((speech *)user)->sound);
+  sound *s = &((speech *)user)->sound;
+  return s->is_too_long || sound_is_over(s);
 }
 
 static int is_cancelled(segment *s)

@@ -106,7 +106,7 @@ static int32_t on_segment(void *user, int32_t number, const tsr_segment *heard)
     s->piece(s, heard->text + skip, size - skip);
     s->told += size - skip;
   }
-  return sound_is_over(s);
+  return s->is_too_long || sound_is_over(s);
 }
 
 static void on_heard(void *user, int32_t number, double seconds, double of)
