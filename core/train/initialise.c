@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "core/train/draws.h"
 #include "core/transformer/model.h"
+#include "core/transformer/positions.h"
 
 static const double turn = 6.283185307179586476925; /* 2 pi */
 
@@ -54,6 +55,9 @@ static filling glorot(double out, double in)
 static filling xavier(const tsr_model *model, const tsr_parameter *parameter)
 {
   double rows = (double)parameter->shape.extent[0], columns = (double)parameter->shape.extent[1];
+  if (parameter->matrix == TSR_MATRIX_CONVOLUTION) { /* [out, kernel, in]: each element of the kernel is a matrix */
+    return glorot(rows * columns, columns * (double)parameter->shape.extent[2]);
+  }
   switch (role_of(parameter)) {
   case ROLE_GAIN:
     return (filling){FILL_VALUE, 1.0};
@@ -166,6 +170,9 @@ tsr_status tsr_initialise(const tsr_model *model, int32_t method, uint64_t seed,
     return tsr_fail(TSR_ERR_ARGUMENT, "tsr_initialise: there is no method %d", (int)method);
   }
   const tsr_parameter *parameter = &model->parameters.items[index];
+  if (model->config.mels > 0 && strcmp(parameter->name, TSR_ENCODER_POSITIONS) == 0) {
+    return tsr_positions_of_sound(model->config.d_model, 0, parameter->shape.extent[0], elements);
+  }
   filling how = method == TSR_INITIAL_XAVIER ? xavier(model, parameter) : as_family(model, parameter);
   int64_t rows = parameter->shape.rank > 1 ? parameter->shape.extent[0] : 1;
   int64_t columns = rows > 0 ? n / rows : 0;

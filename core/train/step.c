@@ -7,6 +7,7 @@
 
 #include "core/base/sized.h"
 #include "core/base/status.h"
+#include "core/transformer/positions.h"
 
 tsr_status tsr_training_options_complete(const tsr_training_options *options, tsr_training_options *complete)
 {
@@ -89,17 +90,32 @@ typedef struct step {
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* source, target -> logits [B*L, V] */
+/* What the encoder begins with, and *lengths of what it reads. Of a window of sound it reads all, silence too. */
+static tsr_ref build_source(const tsr_builder *b, const tsr_stack *encoder, const tsr_program_size *size,
+                            tsr_ref *lengths)
+{
+  const int32_t mels = b->model->config.mels;
+  tsr_program *p = b->program;
+  if (mels > 0) {
+    *lengths = TSR_NONE;
+    return tsr_build_speech_embedding(
+        b, encoder, tsr_input(p, "features", TSR_F32, TSR_SHAPE(size->batch, mels, 2 * (int64_t)size->source)));
+  }
+  tsr_ref source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
+  *lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  return tsr_build_embedding(b, encoder, source, size->batch, size->source);
+}
+
+/* source or features, target -> logits [B*L, V] */
 static tsr_ref build_forward(step *s, const tsr_program_size *size)
 {
   const tsr_builder *b = &s->builder;
   tsr_program *p = b->program;
   tsr_stack encoder = tsr_stack_encoder(&b->model->config), decoder = tsr_stack_decoder(&b->model->config);
-  tsr_ref source = tsr_input(p, "source", TSR_I32, TSR_SHAPE(size->batch, size->source));
-  tsr_ref lengths = tsr_input(p, "source_lengths", TSR_I32, TSR_SHAPE(size->batch));
+  tsr_ref lengths;
+  tsr_ref x = build_source(b, &encoder, size, &lengths);
   tsr_ref target = tsr_input(p, "target", TSR_I32, TSR_SHAPE(size->batch, size->target));
   tsr_self_attention seen = {.batch = size->batch, .queries = size->source, .lengths = lengths};
-  tsr_ref x = tsr_build_embedding(b, &encoder, source, size->batch, size->source);
   x = tsr_build_stack(b, &encoder, x, &seen, NULL);
   tsr_self_attention past = {.batch = size->batch, .queries = size->target, .causal = 1};
   tsr_cross_attention cross = {
@@ -133,11 +149,21 @@ static tsr_ref trained_state(step *s, int32_t index, int32_t what)
   return known != TSR_NONE ? known : tsr_state(s->builder.program, name, TSR_F32, parameter->shape);
 }
 
+/* 1 for what is not trained: the sinusoids that Whisper's encoder has as its table of positions. */
+static int is_frozen(const step *s, int32_t index)
+{
+  const tsr_model *model = s->builder.model;
+  return model->config.mels > 0 && strcmp(model->parameters.items[index].name, TSR_ENCODER_POSITIONS) == 0;
+}
+
 /* tsr_whole_gradient_fn: it becomes the sum. */
 static void keep_gradient(void *context, int32_t index, tsr_ref gradient)
 {
   step *s = context;
   tsr_program *p = s->builder.program;
+  if (is_frozen(s, index)) {
+    return;
+  }
   tsr_scope_push(p, "sums");
   tsr_update(p, trained_state(s, index, TSR_TRAINED_COUNT), gradient);
   tsr_scope_pop(p);
@@ -158,6 +184,9 @@ static void build_gradients(step *s, tsr_ref loss)
   }
   tsr_status status = tsr_gradients(p, loss, scale, s->parameter, s->n, &options, s->gradient);
   (void)status; /* the program keeps it */
+  for (int32_t i = 0; i < s->n; i++) {
+    s->gradient[i] = is_frozen(s, i) ? TSR_NONE : s->gradient[i];
+  }
 }
 
 /* Adds the gradients to the sums, or makes them the sums. */
@@ -329,8 +358,7 @@ static void build(step *s, const tsr_program_size *size)
 tsr_status tsr_training_check_model(const tsr_model *model)
 {
   const tsr_transformer_config *config = &model->config;
-  if (config->encoder_layers == 0 || config->decoder_layers == 0 || config->source_vocabulary == 0 ||
-      config->target_vocabulary == 0) {
+  if (!tsr_config_encodes(config) || config->decoder_layers == 0 || config->target_vocabulary == 0) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "training takes a model with an encoder, a decoder and their vocabularies");
   }
   if (config->attention_softcap > 0.0f || config->logits_softcap > 0.0f || config->window > 0 ||
@@ -347,15 +375,17 @@ tsr_status tsr_training_check_model(const tsr_model *model)
 static tsr_status check(const tsr_model *model, int32_t kind, const tsr_program_size *size)
 {
   const tsr_transformer_config *config = &model->config;
+  const int32_t source_positions = tsr_config_source_positions(config);
   if (kind < TSR_STEP_UPDATE || kind > TSR_STEP_SHARE) {
     return tsr_fail(TSR_ERR_ARGUMENT, "there is no kind %d of training program", (int)kind);
   }
-  if (size->batch < 1 || size->source < 1 || size->target < 1 || size->source > config->max_positions ||
+  if (size->batch < 1 || size->source < 1 || size->target < 1 || size->source > source_positions ||
       size->target > config->max_positions) {
     return tsr_fail(TSR_ERR_ARGUMENT,
                     "a training program for %d sentences of %d source and %d target tokens; each should be at least 1, "
-                    "and the model has %d positions",
-                    (int)size->batch, (int)size->source, (int)size->target, (int)config->max_positions);
+                    "and the model has %d and %d positions",
+                    (int)size->batch, (int)size->source, (int)size->target, (int)source_positions,
+                    (int)config->max_positions);
   }
   return tsr_training_check_model(model);
 }

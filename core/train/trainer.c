@@ -372,11 +372,11 @@ static void find_refs(tsr_compiled *entry, const tsr_program *program)
   const struct {
     const char *name;
     tsr_ref *ref;
-  } refs[] = {{"source", &entry->source},   {"source_lengths", &entry->source_lengths},
-              {"target", &entry->target},   {"labels", &entry->labels},
-              {"seed", &entry->seed},       {"scale", &entry->scale},
-              {"control", &entry->control}, {"loss", &entry->loss},
-              {"norm", &entry->norm}};
+  } refs[] = {{"source", &entry->source},     {"source_lengths", &entry->source_lengths},
+              {"features", &entry->features}, {"target", &entry->target},
+              {"labels", &entry->labels},     {"seed", &entry->seed},
+              {"scale", &entry->scale},       {"control", &entry->control},
+              {"loss", &entry->loss},         {"norm", &entry->norm}};
   for (size_t i = 0; i < sizeof refs / sizeof refs[0]; i++) {
     *refs[i].ref = tsr_program_find(program, refs[i].name);
   }

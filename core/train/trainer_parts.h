@@ -21,7 +21,7 @@ typedef struct tsr_compiled {
   tsr_program_size size;
   tsr_executable *executable;
   uint64_t used; /* when it was asked for last, in calls */
-  tsr_ref source, source_lengths, target, labels, seed, scale, control;
+  tsr_ref source, source_lengths, features, target, labels, seed, scale, control;
   tsr_ref loss, norm;
   tsr_ref *layers; /* [layers][TSR_LAYER_OUTPUTS]; NULL without statistics */
   int32_t *whole;  /* [n_buckets] of TSR_STEP_SHARE: the part of the executable after which a bucket is whole */
@@ -50,6 +50,7 @@ struct tsr_trainer {
   tsr_buffer *state[TSR_TRAINED_SUM + 1]; /* by TSR_TRAINED_*; NULL: not kept (yet) */
   tsr_buckets buckets;                    /* of the sums, if they leave the device; else none */
   tsr_buffer *positions;                  /* the computed table, or NULL */
+  const float *features;                  /* borrowed: of the next batches, of a model of speech; else NULL */
   tsr_buffer **arena;                     /* [n_pieces], all of one size but for the last */
   int32_t n_pieces;
   int64_t alignment;

@@ -27,21 +27,40 @@ static tsr_status check_ids(const char *what, const int32_t *ids, int64_t n, int
   return TSR_OK;
 }
 
+static tsr_status check_features(const tsr_trainer *t, const tsr_examples *e)
+{
+  if (!t->features || e->source || e->source_lengths) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "a batch for a model of speech needs features (tsr_trainer_set_features), and "
+                                      "neither source ids nor their lengths");
+  }
+  const int64_t frames = 2 * (int64_t)e->source_width, n = (int64_t)e->rows * t->model->config.mels * frames;
+  for (int64_t i = 0; i < n; i++) {
+    if (!isfinite(t->features[i])) {
+      return tsr_fail(TSR_ERR_ARGUMENT, "the feature of mel %lld and frame %lld in row %lld of the batch is not finite",
+                      (long long)(i / frames % t->model->config.mels), (long long)(i % frames),
+                      (long long)(i / frames / t->model->config.mels));
+    }
+  }
+  return TSR_OK;
+}
+
 static tsr_status check_examples(const tsr_trainer *t, const tsr_examples *e)
 {
   const tsr_transformer_config *config = &t->model->config;
-  if (!e || e->rows < 1 || e->source_width < 1 || e->target_width < 1 || !e->source || !e->source_lengths ||
-      !e->target || !e->labels) {
+  const int hears = config->mels > 0;
+  if (!e || e->rows < 1 || e->source_width < 1 || e->target_width < 1 ||
+      (!hears && (!e->source || !e->source_lengths)) || !e->target || !e->labels) {
     return tsr_fail(TSR_ERR_ARGUMENT, "a batch needs rows, widths of at least 1, ids, lengths and labels");
   }
   int64_t n = 0, n_target = (int64_t)e->rows * e->target_width;
-  TSR_TRY(check_ids("source id", e->source, (int64_t)e->rows * e->source_width, 0, config->source_vocabulary));
+  TSR_TRY(hears ? check_features(t, e)
+                : check_ids("source id", e->source, (int64_t)e->rows * e->source_width, 0, config->source_vocabulary));
   TSR_TRY(check_ids("target id", e->target, n_target, 0, config->target_vocabulary));
   TSR_TRY(check_ids("label", e->labels, n_target, INT32_MIN, config->target_vocabulary));
   for (int64_t i = 0; i < n_target; i++) {
     n += e->labels[i] >= 0;
   }
-  for (int32_t i = 0; i < e->rows; i++) {
+  for (int32_t i = 0; i < e->rows && !hears; i++) {
     if (e->source_lengths[i] < 0 || e->source_lengths[i] > e->source_width) {
       return tsr_fail(TSR_ERR_ARGUMENT, "source length %d of the batch is %d; the sources are %d ids wide", (int)i,
                       (int)e->source_lengths[i], (int)e->source_width);
@@ -59,13 +78,25 @@ static tsr_status write_input(const tsr_compiled *program, tsr_ref input, const 
   return input == TSR_NONE ? TSR_OK : tsr_executable_write(program->executable, input, bytes, size);
 }
 
-static tsr_status write_examples(const tsr_compiled *program, const tsr_examples *e)
+static tsr_status write_examples(const tsr_trainer *t, const tsr_compiled *program, const tsr_examples *e)
 {
   int64_t size = (int64_t)sizeof(int32_t), target = (int64_t)e->rows * e->target_width * size;
+  TSR_TRY(write_input(program, program->features, t->features,
+                      (int64_t)e->rows * t->model->config.mels * 2 * e->source_width * (int64_t)sizeof *t->features));
   TSR_TRY(write_input(program, program->source, e->source, (int64_t)e->rows * e->source_width * size));
   TSR_TRY(write_input(program, program->source_lengths, e->source_lengths, e->rows * size));
   TSR_TRY(write_input(program, program->target, e->target, target));
   return write_input(program, program->labels, e->labels, target);
+}
+
+tsr_status tsr_trainer_set_features(tsr_trainer *trainer, const float *features)
+{
+  if (!trainer || !features) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "tsr_trainer_set_features: trainer and features must not be NULL");
+  }
+  TSR_TRY(tsr_model_check_reads_sound(trainer->model, "tsr_trainer_set_features"));
+  trainer->features = features;
+  return TSR_OK;
 }
 
 static double scale_of(const tsr_step_control *control)
@@ -162,7 +193,7 @@ tsr_status tsr_trainer_step(tsr_trainer *trainer, const tsr_examples *examples, 
   tsr_program_size size = size_of(examples);
   TSR_TRY(tsr_trainer_program(trainer, kind_of_step(trainer, last), 0, &size, &program));
   int64_t tokens = trainer->summed_tokens + examples->target_tokens;
-  TSR_TRY(write_examples(program, examples));
+  TSR_TRY(write_examples(trainer, program, examples));
   TSR_TRY(write_control(program, &trainer->options, control, tokens));
   if (last && trainer->is_spoiled) {
     /* The norm becomes NaN, and nothing is updated. */
@@ -217,7 +248,7 @@ tsr_status tsr_trainer_differentiate(tsr_trainer *trainer, const tsr_examples *e
   TSR_TRY(check_examples(trainer, examples));
   const tsr_program_size size = size_of(examples);
   TSR_TRY(tsr_trainer_program(trainer, TSR_STEP_SHARE, 0, &size, &program));
-  TSR_TRY(write_examples(program, examples));
+  TSR_TRY(write_examples(trainer, program, examples));
   TSR_TRY(write_control(program, &trainer->options, control, examples->target_tokens));
   TSR_TRY(run_parts(trainer, program, whole, user));
   return read_results(trainer, program, control, examples->target_tokens, result);
@@ -277,7 +308,7 @@ tsr_status tsr_trainer_evaluate(tsr_trainer *trainer, const tsr_examples *exampl
   TSR_TRY(check_examples(trainer, examples));
   tsr_program_size size = size_of(examples);
   TSR_TRY(tsr_trainer_program(trainer, TSR_STEP_EVALUATE, averaged != 0, &size, &program));
-  TSR_TRY(write_examples(program, examples));
+  TSR_TRY(write_examples(trainer, program, examples));
   TSR_TRY(tsr_executable_run(program->executable));
   result->tokens = examples->target_tokens;
   TSR_TRY(read_number(program, program->loss, &result->loss));
@@ -319,7 +350,7 @@ static tsr_status run_gradients(tsr_trainer *t, const tsr_examples *examples, co
   *program = NULL;
   TSR_TRY(tsr_training_program(t->model, &t->options, TSR_STEP_GRADIENTS, &size, program));
   TSR_TRY(tsr_trainer_compile(t, entry, *program, keep_all));
-  TSR_TRY(write_examples(entry, examples));
+  TSR_TRY(write_examples(t, entry, examples));
   TSR_TRY(write_control(entry, &t->options, control, examples->target_tokens));
   TSR_TRY(write_input(entry, entry->scale, &factor, sizeof factor));
   return tsr_executable_run(entry->executable);

@@ -322,12 +322,14 @@ tsr_ref tsr_build_speech_embedding(const tsr_builder *b, const tsr_stack *stack,
 {
   const tsr_transformer_config *config = &b->model->config;
   const int64_t batch = tsr_ref_shape(b->program, features).extent[0];
+  const int64_t length = tsr_ref_shape(b->program, features).extent[2] / 2;
   tsr_scope_push(b->program, "%s", stack->name);
   tsr_scope_push(b->program, "embedding");
   tsr_ref x = convolution(b, tsr_transpose(b->program, features, 1, 2), "conv1", 1);
   x = convolution(b, x, "conv2", 2);
-  x = tsr_add(b->program, x, positions(b, stack));
-  x = tsr_reshape(b->program, x, TSR_SHAPE(batch * config->source_positions, config->d_model));
+  const tsr_ref table = positions(b, stack);
+  x = tsr_add(b->program, x, length < config->source_positions ? tsr_slice(b->program, table, 0, 0, length) : table);
+  x = tsr_reshape(b->program, x, TSR_SHAPE(batch * length, config->d_model));
   x = dropped_result(b, x);
   tap(b, TSR_INSPECT_LAYERS, x, "%s.embedding", stack->name);
   close_scopes(b, 2);

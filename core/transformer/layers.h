@@ -86,7 +86,8 @@ typedef struct tsr_cross_attention {
 /* Embedding of ids [B, L] at positions 0 .. L-1 -> [B*L, D]. */
 tsr_ref tsr_build_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref ids, int64_t batch, int64_t length);
 
-/* What the encoder of a model of speech makes of features [B, M, 2 S]: two convolutions, then positions -> [B*S, D]. */
+/* What the encoder of a model of speech makes of features [B, M, 2 S], S of its positions or fewer: two convolutions,
+ * then positions -> [B*S, D]. */
 tsr_ref tsr_build_speech_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_ref features);
 
 /* Embedding of ids [R] at `position` [1] i32, all, or [R], each at its own -> [R, D]. */

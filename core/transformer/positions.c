@@ -87,6 +87,19 @@ int tsr_positions_are_computed(const tsr_transformer_config *config)
          config->position == TSR_POSITION_SINUSOID_TENSOR2TENSOR || config->position == TSR_POSITION_ROTARY;
 }
 
+tsr_status tsr_positions_of_sound(int32_t d_model, int64_t first, int64_t count, float *rows)
+{
+  const tsr_transformer_config config = {.position = TSR_POSITION_SINUSOID_TENSOR2TENSOR, .d_model = d_model};
+  double *turns = malloc((size_t)d_model * sizeof *turns);
+  if (!turns) {
+    return tsr_fail_memory((size_t)d_model * sizeof *turns);
+  }
+  fill_tensor2tensor_turns(d_model, turns);
+  fill_positions(&config, turns, first, count, rows);
+  free(turns);
+  return TSR_OK;
+}
+
 static tsr_status upload(const tsr_transformer_config *config, tsr_buffer *buffer)
 {
   int64_t rows = config->max_positions;

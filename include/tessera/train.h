@@ -36,7 +36,9 @@ TSR_SIZED_PIN(tsr_training_options, products, 56);
 
 /* The programs. Parameters are states named as the model's parameters; so are Adam's moments (NAME.m, NAME.v), the
  * average (NAME.average) and, where gradients are added up, their sums (NAME.sum).
- *   inputs   source [B, S], source_lengths [B], target [B, L], labels [B*L] i32 (outside the vocabulary: ignored);
+ *   inputs   source [B, S], source_lengths [B], target [B, L], labels [B*L] i32 (outside the vocabulary: ignored); of a
+ *            model of speech features [B, M, 2 S] f32 in the place of source and its lengths, S of its positions or
+ *            fewer: nothing of a window is masked;
  *            seed [2] i32 of the dropout; scale [1] f32, the factor of the loss in what is differentiated;
  *            control [5] f32 of tsr_adam
  *   outputs  loss [1], the sum over all labels; norm [1], the sum of the squares of all gradients
@@ -101,12 +103,17 @@ TSR_API tsr_status tsr_trainer_write(tsr_trainer *trainer, int32_t what, int32_t
 /* A batch as the trainer reads it; nothing is kept. */
 typedef struct tsr_examples {
   int32_t rows, source_width, target_width; /* B, S, L */
-  const int32_t *source;                    /* [B, S] ids */
-  const int32_t *source_lengths;            /* [B] */
+  const int32_t *source;                    /* [B, S] ids; NULL with features (tsr_trainer_set_features) */
+  const int32_t *source_lengths;            /* [B]; likewise */
   const int32_t *target;                    /* [B, L] ids of the decoder's input */
   const int32_t *labels;                    /* [B, L] ids, or -1 */
   int64_t target_tokens;                    /* labels that count */
 } tsr_examples;
+
+/* Of a model of speech, what the encoder reads of the batches that follow: features [B, M, 2 S] of sounds, finite
+ * numbers, for their B and S. Borrowed until the next call, and read by each function that takes examples. Errors:
+ * TSR_ERR_ARGUMENT, TSR_ERR_UNSUPPORTED (the model reads text). */
+TSR_API tsr_status tsr_trainer_set_features(tsr_trainer *trainer, const float *features) TSR_MUST_CHECK;
 
 /* How an update is made. */
 typedef struct tsr_step_control {

@@ -69,12 +69,15 @@ TSR_API double tsr_schedule_rate(const tsr_schedule *schedule, int64_t step, dou
  * TSR_INITIAL_XAVIER: as the reference implementations of "Attention Is All You Need" have it: each product's matrix
  * U(sqrt(6 / (in + out))) (Glorot and Bengio 2010), where q, k and v are matrices of their own though they are stored
  * joined; tables of embeddings and positions, and the logits' weights whether they are the table or not, N(1 / sqrt D);
- * biases 0, gains 1. The row of the pad is 0, unless the pad is also another special token.
+ * biases 0, gains 1. The row of the pad is 0, unless the pad is also another special token. A convolution's in and out
+ * are its channels times the rows of its kernel.
+ *
+ * The positions of Whisper's encoder are sinusoids either way, which are never trained.
  *
  * TSR_INITIAL_FAMILY: as the family's original begins. Marian (Hugging Face): every matrix and table N(0.02), biases 0,
- * gains 1, the pad's row 0. nn_transformer (torch's modules): the stacks' matrices U(sqrt(6 / (in + out))), where q, k
- * and v are one matrix; the biases of the attention 0, those of the feed-forward blocks U(1 / sqrt in); embeddings
- * N(1); the logits' weights and bias U(1 / sqrt D); gains 1. */
+ * gains 1, the pad's row 0. Whisper: likewise, and convolutions. nn_transformer (torch's modules): the stacks' matrices
+ * U(sqrt(6 / (in + out))), where q, k and v are one matrix; the biases of the attention 0, those of the feed-forward
+ * blocks U(1 / sqrt in); embeddings N(1); the logits' weights and bias U(1 / sqrt D); gains 1. */
 enum { TSR_INITIAL_XAVIER = 1, TSR_INITIAL_FAMILY = 2 };
 
 /* "xavier", "family". Errors: TSR_ERR_ARGUMENT. */

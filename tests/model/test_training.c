@@ -285,7 +285,7 @@ static void check_sums(tsr_runtime *runtime, const char *device, const training_
     training_batch_make(apart.model, 3, 7, 5, (uint64_t)(10 * step), &parts[0]);
     training_batch_make(apart.model, 4, 4, 8, (uint64_t)(10 * step + 1), &parts[1]);
     training_batch_make(apart.model, 3, 7, 5, (uint64_t)(10 * step + 2), &parts[2]);
-    training_batch_join(parts, 3, &all);
+    training_batch_join(parts, 3, 0, &all);
     require_ok(tsr_trainer_step(together.trainer, &all.examples, &control, 1, &whole), device);
     for (int32_t i = 0; i < 3; i++) {
       require_ok(tsr_trainer_step(apart.trainer, &parts[i].examples, &control, i == 2, &part), device);

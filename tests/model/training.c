@@ -14,7 +14,7 @@
 #include "core/transformer/model.h"
 #include "tools/random/random.h"
 
-enum { D_MODEL = 24, HEADS = 3, D_FF = 40, LAYERS = 2, SOURCE = 37, TARGET = 29, POSITIONS = 48 };
+enum { D_MODEL = 24, HEADS = 3, D_FF = 40, LAYERS = 2, SOURCE = 37, TARGET = 29, POSITIONS = 48, SOUND = 9 };
 
 const training_shape training_shapes[] = {
     {.name = "marian silu", .activation = TSR_ACTIVATION_SILU},
@@ -46,8 +46,47 @@ void require_ok(tsr_status status, const char *what)
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
+static tsr_model *speech_model(const training_shape *shape)
+{
+  const tsr_transformer_config config = {TSR_SIZED(tsr_transformer_config),
+                                         .family = "whisper",
+                                         .d_model = D_MODEL,
+                                         .encoder_layers = LAYERS,
+                                         .decoder_layers = LAYERS,
+                                         .encoder_heads = HEADS,
+                                         .decoder_heads = HEADS,
+                                         .encoder_d_ff = D_FF,
+                                         .decoder_d_ff = D_FF,
+                                         .target_vocabulary = TARGET,
+                                         .max_positions = POSITIONS,
+                                         .norm = TSR_NORM_LAYER,
+                                         .norm_position = TSR_NORM_PRE,
+                                         .final_norm = 1,
+                                         .activation = TSR_ACTIVATION_GELU_ERF,
+                                         .position = TSR_POSITION_LEARNED,
+                                         .attention_bias = 1,
+                                         .feed_forward_bias = 1,
+                                         .tied_logits = 1,
+                                         .embedding_scale = 1.0f,
+                                         .logits_scale = 1.0f,
+                                         .epsilon = 1e-5f,
+                                         .pad_id = 2,
+                                         .bos_id = 2,
+                                         .eos_id = 2,
+                                         .unk_id = -1,
+                                         .decoder_start_id = 3,
+                                         .mels = shape->mels,
+                                         .source_positions = SOUND};
+  tsr_model *model = NULL;
+  require_ok(tsr_model_create(&config, &model), shape->name);
+  return model;
+}
+
 tsr_model *training_model(const training_shape *shape)
 {
+  if (shape->mels > 0) {
+    return speech_model(shape);
+  }
   int32_t nn = shape->nn;
   tsr_transformer_config config = {
       TSR_SIZED(tsr_transformer_config),
@@ -270,6 +309,7 @@ double training_difference(const training *t, const float *a, const float *b, do
 static void allocate_batch(int32_t rows, int32_t source_width, int32_t target_width, training_batch *batch)
 {
   size_t sources = (size_t)rows * (size_t)source_width, targets = (size_t)rows * (size_t)target_width;
+  batch->features = NULL;
   batch->ids = calloc(sources + 2 * targets + (size_t)rows, sizeof *batch->ids);
   assert_non_null(batch->ids);
   batch->examples = (tsr_examples){.rows = rows,
@@ -281,10 +321,43 @@ static void allocate_batch(int32_t rows, int32_t source_width, int32_t target_wi
                                    .source_lengths = batch->ids + sources + 2 * targets};
 }
 
+static void allocate_features(int32_t mels, training_batch *batch)
+{
+  tsr_examples *e = &batch->examples;
+  batch->features = calloc((size_t)e->rows * (size_t)mels * 2 * (size_t)e->source_width, sizeof *batch->features);
+  assert_non_null(batch->features);
+  e->source = e->source_lengths = NULL;
+}
+
+static void make_speech(const tsr_transformer_config *config, int32_t rows, int32_t width, int32_t target_width,
+                        uint64_t seed, training_batch *batch)
+{
+  allocate_batch(rows, width, target_width, batch);
+  allocate_features(config->mels, batch);
+  tsr_examples *e = &batch->examples;
+  int32_t *target = batch->ids + (size_t)rows * (size_t)width, *labels = target + (size_t)rows * (size_t)target_width;
+  for (int64_t i = 0; i < (int64_t)rows * config->mels * 2 * width; i++) {
+    batch->features[i] = (float)tsr_random_real(&seed);
+  }
+  for (int32_t i = 0; i < rows; i++) {
+    const int32_t length = 2 + tsr_random_below(&seed, target_width - 1);
+    for (int32_t j = 0; j < target_width; j++) {
+      const int32_t id = tsr_random_below(&seed, config->target_vocabulary);
+      target[i * target_width + j] = j < length ? id : config->pad_id;
+      labels[i * target_width + j] = j > 0 && j < length ? tsr_random_below(&seed, config->target_vocabulary) : -1;
+    }
+    e->target_tokens += length - 1;
+  }
+}
+
 void training_batch_make(const tsr_model *model, int32_t rows, int32_t source_width, int32_t target_width,
                          uint64_t seed, training_batch *batch)
 {
   const tsr_transformer_config *config = tsr_model_config(model);
+  if (config->mels > 0) {
+    make_speech(config, rows, source_width, target_width, seed, batch);
+    return;
+  }
   allocate_batch(rows, source_width, target_width, batch);
   tsr_examples *e = &batch->examples;
   int32_t *source = batch->ids, *target = source + (e->target - e->source), *labels = source + (e->labels - e->source),
@@ -304,7 +377,7 @@ void training_batch_make(const tsr_model *model, int32_t rows, int32_t source_wi
   }
 }
 
-void training_batch_join(const training_batch *parts, int32_t n, training_batch *batch)
+void training_batch_join(const training_batch *parts, int32_t n, int32_t mels, training_batch *batch)
 {
   int32_t rows = 0, source_width = 0, target_width = 0;
   for (int32_t i = 0; i < n; i++) {
@@ -318,15 +391,26 @@ void training_batch_join(const training_batch *parts, int32_t n, training_batch 
   int32_t *source = batch->ids, *target = source + (all->target - all->source),
           *labels = source + (all->labels - all->source), *lengths = source + (all->source_lengths - all->source);
   memset(labels, 0xff, (size_t)rows * (size_t)target_width * sizeof *labels); /* -1 */
+  int64_t sounds = 0;
+  if (parts[0].features) {
+    allocate_features(mels, batch);
+  }
   for (int32_t i = 0; i < n; i++) {
     const tsr_examples *e = &parts[i].examples;
     all->target_tokens += e->target_tokens;
+    if (batch->features) {
+      const int64_t size = (int64_t)e->rows * mels * 2 * e->source_width;
+      memcpy(batch->features + sounds, parts[i].features, (size_t)size * sizeof *batch->features);
+      sounds += size;
+    }
     for (int32_t row = 0; row < e->rows; row++) {
       size_t width = (size_t)e->target_width;
-      memcpy(source, e->source + row * e->source_width, (size_t)e->source_width * sizeof *source);
+      if (!batch->features) {
+        memcpy(source, e->source + row * e->source_width, (size_t)e->source_width * sizeof *source);
+        *lengths++ = e->source_lengths[row];
+      }
       memcpy(target, e->target + row * e->target_width, width * sizeof *target);
       memcpy(labels, e->labels + row * e->target_width, width * sizeof *labels);
-      *lengths++ = e->source_lengths[row];
       source += source_width;
       target += target_width;
       labels += target_width;
@@ -337,6 +421,7 @@ void training_batch_join(const training_batch *parts, int32_t n, training_batch 
 void training_batch_free(training_batch *batch)
 {
   free(batch->ids);
+  free(batch->features);
 }
 
 tsr_step_control training_control(int64_t step, uint64_t seed)

@@ -17,6 +17,7 @@ typedef struct training_shape {
   int32_t gated;
   int32_t rms;
   int32_t position; /* TSR_POSITION_*; 0: the family's */
+  int32_t mels;     /* Whisper, with so many; none of the others counts */
 } training_shape;
 
 extern const training_shape training_shapes[];
@@ -63,16 +64,18 @@ float *training_read(const training *t, int32_t what);
 float *training_gradients(const training *t, const tsr_examples *examples, const tsr_step_control *control,
                           tsr_step_result *result);
 
-/* Random sentences; in each row the last labels do not count, and the last source tokens are beyond its length. */
+/* Random sentences; in each row the last labels do not count, and the last source tokens are beyond its length. Of a
+ * model of speech, random features in the place of source tokens, and the first label does not count, either. */
 typedef struct training_batch {
   tsr_examples examples;
-  int32_t *ids; /* of all its arrays */
+  int32_t *ids;    /* of all its arrays */
+  float *features; /* [B, M, 2 S], or NULL */
 } training_batch;
 void training_batch_make(const tsr_model *model, int32_t rows, int32_t source_width, int32_t target_width,
                          uint64_t seed, training_batch *batch);
 
-/* One batch of all rows of several, as wide as the widest. */
-void training_batch_join(const training_batch *parts, int32_t n, training_batch *batch);
+/* One batch of all rows of several, as wide as the widest; features are of one width. */
+void training_batch_join(const training_batch *parts, int32_t n, int32_t mels, training_batch *batch);
 void training_batch_free(training_batch *batch);
 
 tsr_step_control training_control(int64_t step, uint64_t seed);
