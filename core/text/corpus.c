@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/text/corpus.h"
 #include "core/text/text_file.h"
 
 struct tsr_corpus {
@@ -12,6 +13,8 @@ struct tsr_corpus {
   tsr_text_file *target; /* NULL: TSV */
   int one_file;          /* both are the same XML file */
   int64_t number;        /* pairs read */
+  const char *rest;      /* of a TSV's line, behind the second column; NULL: nothing */
+  size_t rest_size;
 };
 
 tsr_status tsr_corpus_open(const tsr_corpus_files *files, tsr_corpus **corpus)
@@ -51,8 +54,8 @@ void tsr_corpus_close(tsr_corpus *corpus)
   free(corpus);
 }
 
-/* Splits a line of a TSV at its first tab, and leaves out what follows a second one. */
-static tsr_status split(const tsr_corpus *c, const tsr_corpus_sentence *line, tsr_corpus_sentence *target)
+/* Splits a line of a TSV at its first tab, and notes what follows a second one. */
+static tsr_status split(tsr_corpus *c, const tsr_corpus_sentence *line, tsr_corpus_sentence *target)
 {
   const char *tab = line->size > 0 ? memchr(line->text, '\t', line->size) : NULL;
   if (!tab) {
@@ -63,6 +66,8 @@ static tsr_status split(const tsr_corpus *c, const tsr_corpus_sentence *line, ts
   target->size = line->size - (size_t)(target->text - line->text);
   const char *second = target->size > 0 ? memchr(target->text, '\t', target->size) : NULL;
   if (second) {
+    c->rest = second + 1;
+    c->rest_size = target->size - (size_t)(c->rest - target->text);
     target->size = (size_t)(second - target->text);
   }
   return TSR_OK;
@@ -102,6 +107,8 @@ tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *e
 {
   tsr_corpus_sentence source;
   tsr_corpus_sentence target = {0};
+  corpus->rest = NULL;
+  corpus->rest_size = 0;
   TSR_TRY(tsr_text_file_next(corpus->source, &source, end));
   if (corpus->target) {
     int32_t target_end;
@@ -126,6 +133,23 @@ tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *e
                             .target_size = target.size,
                             .number = corpus->number};
   return TSR_OK;
+}
+
+void tsr_corpus_column(const tsr_corpus *corpus, int32_t column, const char **text, size_t *size)
+{
+  const char *at = corpus->rest;
+  size_t left = corpus->rest_size;
+  *text = "";
+  *size = 0;
+  for (; at && column > 2; column--) {
+    const char *tab = left > 0 ? memchr(at, '\t', left) : NULL;
+    if (column == 3) {
+      *text = at;
+      *size = tab ? (size_t)(tab - at) : left;
+    }
+    left -= tab ? (size_t)(tab + 1 - at) : left;
+    at = tab ? tab + 1 : NULL;
+  }
 }
 
 void tsr_corpus_tell(const tsr_corpus *corpus, tsr_corpus_position *position)

@@ -38,6 +38,7 @@ struct tsr_training_data {
   int32_t *source; /* [batch_tokens], likewise target and labels: more no batch has */
   int32_t *target;
   int32_t *labels;
+  float *features;         /* of sounds: [2 * batch_tokens * M]; else NULL */
   int32_t *source_lengths; /* [batch_tokens / step] */
   int64_t *lines;
 };
@@ -130,6 +131,13 @@ static tsr_status make_room(tsr_training_data *data)
 {
   size_t tokens = (size_t)data->reader.options.batch_tokens;
   size_t rows = tokens / (size_t)data->reader.options.step;
+  if (data->reader.sounds.mel) {
+    const size_t size = 2 * tokens * (size_t)data->reader.sounds.options.mels * sizeof *data->features;
+    data->features = malloc(size);
+    if (!data->features) {
+      return tsr_fail_memory(size);
+    }
+  }
   data->source = malloc(tokens * sizeof *data->source);
   data->target = malloc(tokens * sizeof *data->target);
   data->labels = malloc(tokens * sizeof *data->labels);
@@ -181,6 +189,7 @@ void tsr_training_data_destroy(tsr_training_data *data)
   tsr_pool_reader_finish(&data->reader);
   pthread_cond_destroy(&data->changed);
   pthread_mutex_destroy(&data->lock);
+  free(data->features);
   free(data->source);
   free(data->target);
   free(data->labels);
@@ -192,6 +201,23 @@ void tsr_training_data_destroy(tsr_training_data *data)
 /* ------------------------------------------------------------------------------------------------------------------
  * Batches
  */
+/* The features of a row; pair -1: none. Returns how many labels of it do not count. */
+static int32_t fill_features(tsr_training_data *data, int32_t row, int32_t pair)
+{
+  const tsr_sound_reader *reader = &data->reader.sounds;
+  const int32_t mels = reader->options.mels, width = 2 * data->batch.source_width;
+  float *features = data->features + (int64_t)row * mels * width;
+  if (pair < 0) {
+    memset(features, 0, (size_t)mels * (size_t)width * sizeof *features);
+    return 0;
+  }
+  const tsr_pairs *pairs = data->pool->pairs;
+  tsr_sound_fill(&pairs->sounds[pair], mels, width, features);
+  tsr_sound_mask(&reader->options, data->reader.options.seed, data->pool->start.epoch, pairs->lines[pair],
+                 &pairs->sounds[pair], width, features);
+  return pairs->sounds[pair].prompt;
+}
+
 static void fill_row(tsr_training_data *data, int32_t row, int32_t pair)
 {
   const tsr_training_data_options *o = &data->reader.options;
@@ -202,18 +228,28 @@ static void fill_row(tsr_training_data *data, int32_t row, int32_t pair)
   int32_t *labels = data->labels + (int64_t)row * batch->target_width;
   int32_t n_source = 0;
   int32_t n_target = 0;
+  int32_t n_prompt = 0;
   if (pair >= 0) {
     n_source = tsr_pairs_source_length(pairs, pair);
     n_target = tsr_pairs_target_length(pairs, pair);
     const int32_t *ids = pairs->ids + pairs->bounds[2 * (int64_t)pair];
-    memcpy(source, ids, (size_t)n_source * sizeof *source);
-    memcpy(labels, ids + n_source, (size_t)n_target * sizeof *labels);
+    const int32_t *target_ids = pairs->ids + pairs->bounds[2 * (int64_t)pair + 1];
+    if (!pairs->sounds) {
+      memcpy(source, ids, (size_t)n_source * sizeof *source);
+    }
+    memcpy(labels, target_ids, (size_t)n_target * sizeof *labels);
     target[0] = o->decoder_start_id;
-    memcpy(target + 1, ids + n_source, ((size_t)n_target - 1) * sizeof *target);
+    memcpy(target + 1, target_ids, ((size_t)n_target - 1) * sizeof *target);
     data->lines[row] = pairs->lines[pair];
   }
-  for (int32_t i = n_source; i < batch->source_width; i++) {
+  if (pairs->sounds) {
+    n_prompt = fill_features(data, row, pair);
+  }
+  for (int32_t i = n_source; i < batch->source_width && !pairs->sounds; i++) {
     source[i] = o->source_pad_id;
+  }
+  for (int32_t i = 0; i < n_prompt; i++) {
+    labels[i] = -1;
   }
   for (int32_t i = n_target; i < batch->target_width; i++) {
     target[i] = o->target_pad_id;
@@ -221,7 +257,7 @@ static void fill_row(tsr_training_data *data, int32_t row, int32_t pair)
   }
   data->source_lengths[row] = n_source;
   data->batch.source_tokens += n_source;
-  data->batch.target_tokens += n_target;
+  data->batch.target_tokens += n_target - n_prompt;
 }
 
 static void fill_batch(tsr_training_data *data, const tsr_planned_batch *planned)
@@ -231,8 +267,8 @@ static void fill_batch(tsr_training_data *data, const tsr_planned_batch *planned
       .sentences = planned->sentences,
       .source_width = planned->source_width,
       .target_width = planned->target_width,
-      .source = data->source,
-      .source_lengths = data->source_lengths,
+      .source = data->features ? NULL : data->source,
+      .source_lengths = data->features ? NULL : data->source_lengths,
       .target = data->target,
       .labels = data->labels,
       .index = data->index,
@@ -394,6 +430,11 @@ tsr_status tsr_training_data_seek(tsr_training_data *data, const tsr_training_da
     set_result(data, NULL, status);
   }
   return status;
+}
+
+const float *tsr_training_data_features(const tsr_training_data *data)
+{
+  return data && data->batch.rows > 0 ? data->features : NULL;
 }
 
 void tsr_training_data_get_counts(const tsr_training_data *data, tsr_training_data_counts *counts)

@@ -15,7 +15,10 @@ enum {
   TSR_DRAWS_TASK = 3,
   TSR_DRAWS_MEMBERSHIP = 4,
   TSR_DRAWS_WEIGHTS = 5,
-  TSR_DRAWS_DROPOUT = 6
+  TSR_DRAWS_DROPOUT = 6,
+  TSR_DRAWS_WINDOWS = 7,
+  TSR_DRAWS_TIMESTAMPS = 8,
+  TSR_DRAWS_MASKS = 9
 };
 
 typedef struct tsr_draws {
@@ -42,6 +45,12 @@ static inline uint32_t tsr_draw(tsr_draws *draws)
     draws->used = 0;
   }
   return draws->words[draws->used++];
+}
+
+/* 1 with the probability `share`. */
+static inline int tsr_draw_share(tsr_draws *draws, double share)
+{
+  return (double)tsr_draw(draws) < share * 0x1p32;
 }
 
 /* 0 .. n-1, n above 0; 64 bits are drawn, so that no number is noticeably likelier than another. */

@@ -8,6 +8,10 @@
 
 void tsr_pairs_finish(tsr_pairs *pairs)
 {
+  for (int32_t i = 0; pairs->sounds && i < pairs->n; i++) {
+    free(pairs->sounds[i].values);
+  }
+  free(pairs->sounds);
   free(pairs->bounds);
   free(pairs->lines);
   free(pairs->ids);
@@ -56,8 +60,23 @@ tsr_status tsr_pairs_add(tsr_pairs *pairs, const int32_t *source, int32_t n_sour
   }
   bounds[1] = bounds[0] + n_source;
   bounds[2] = wanted;
-  memcpy(pairs->ids + bounds[0], source, (size_t)n_source * sizeof *source);
+  if (n_source > 0) {
+    memcpy(pairs->ids + bounds[0], source, (size_t)n_source * sizeof *source);
+  }
   memcpy(pairs->ids + bounds[1], target, (size_t)n_target * sizeof *target);
   pairs->lines[pairs->n++] = line;
   return TSR_OK;
+}
+
+tsr_status tsr_pairs_add_sound(tsr_pairs *pairs, const tsr_pair_sound *sound, const int32_t *target, int32_t n_target,
+                               int64_t line)
+{
+  TSR_TRY(make_room(pairs));
+  tsr_pair_sound *sounds = realloc(pairs->sounds, (size_t)pairs->room * sizeof *sounds);
+  if (!sounds) {
+    return tsr_fail_memory((size_t)pairs->room * sizeof *sounds);
+  }
+  pairs->sounds = sounds;
+  sounds[pairs->n] = *sound;
+  return tsr_pairs_add(pairs, NULL, 0, target, n_target, line);
 }

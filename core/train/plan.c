@@ -83,10 +83,20 @@ static int32_t steps_of(const maker *m, int32_t length)
   return length > 0 ? (length - 1) / m->options->step : 0;
 }
 
+/* The length of a source, or that of the window that it is to fill. */
+static int32_t source_of(const maker *m, int32_t pair)
+{
+  const tsr_batch_plan_options *o = m->options;
+  const uint64_t line = (uint64_t)m->pairs->lines[pair];
+  tsr_draws draws =
+      tsr_draws_make(o->seed, TSR_DRAWS_WINDOWS, o->epoch & 0xFFFFFF, (uint32_t)line, (uint32_t)(line >> 32));
+  const int is_whole = o->widest_source > 0 && o->whole > 0 && tsr_draw_share(&draws, o->whole);
+  return is_whole ? o->widest_source : tsr_pairs_source_length(m->pairs, pair);
+}
+
 static int32_t place_of(const maker *m, int32_t pair)
 {
-  return steps_of(m, tsr_pairs_source_length(m->pairs, pair)) * m->columns +
-         steps_of(m, tsr_pairs_target_length(m->pairs, pair));
+  return steps_of(m, source_of(m, pair)) * m->columns + steps_of(m, tsr_pairs_target_length(m->pairs, pair));
 }
 
 /* Allocates the table of places; a pair's lengths are what its steps follow from, so it is as large as they need. */
@@ -95,7 +105,7 @@ static tsr_status make_places(maker *m)
   int32_t source_steps = 0;
   int32_t target_steps = 0;
   for (int32_t i = 0; i < m->pairs->n; i++) {
-    int32_t source = steps_of(m, tsr_pairs_source_length(m->pairs, i));
+    int32_t source = steps_of(m, source_of(m, i));
     int32_t target = steps_of(m, tsr_pairs_target_length(m->pairs, i));
     source_steps = source > source_steps ? source : source_steps;
     target_steps = target > target_steps ? target : target_steps;
@@ -130,8 +140,9 @@ static tsr_status make_buckets(maker *m)
       }
       m->buckets = buckets;
     }
-    int32_t step = m->options->step;
-    m->buckets[m->n_buckets] = (bucket){.source_width = (steps_of(m, tsr_pairs_source_length(m->pairs, i)) + 1) * step,
+    int32_t step = m->options->step, widest = m->options->widest_source;
+    int32_t width = (steps_of(m, source_of(m, i)) + 1) * step;
+    m->buckets[m->n_buckets] = (bucket){.source_width = widest > 0 && width > widest ? widest : width,
                                         .target_width = (steps_of(m, tsr_pairs_target_length(m->pairs, i)) + 1) * step,
                                         .head = -1,
                                         .tail = -1};
@@ -139,8 +150,8 @@ static tsr_status make_buckets(maker *m)
   }
   qsort(m->buckets, (size_t)m->n_buckets, sizeof *m->buckets, compare_buckets);
   for (int32_t k = 0; k < m->n_buckets; k++) {
-    int32_t row = m->buckets[k].source_width / m->options->step - 1;
-    int32_t column = m->buckets[k].target_width / m->options->step - 1;
+    int32_t row = steps_of(m, m->buckets[k].source_width);
+    int32_t column = steps_of(m, m->buckets[k].target_width);
     m->place[(int64_t)row * m->columns + column] = k;
   }
   return TSR_OK;

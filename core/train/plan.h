@@ -33,6 +33,8 @@ typedef struct tsr_batch_plan_options {
   uint64_t seed;
   uint32_t epoch;
   uint32_t pool;
+  int32_t widest_source; /* no source's width is above; 0: any may be */
+  double whole;          /* share of the pairs whose sources are that wide, drawn from the rest */
 } tsr_batch_plan_options;
 
 /* B for widths S and L: max(1, batch_tokens / max(S, L)). */

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/base/status.h"
+#include "core/text/corpus.h"
 
 enum {
   DEFAULT_EXAMPLES = 100000,
@@ -30,7 +32,7 @@ static tsr_status check_range(const char *what, int64_t value, int64_t low, int6
 }
 
 /* Defaults for zeros, then checks. */
-static tsr_status complete_options(tsr_training_data_options *o)
+static tsr_status complete_options(tsr_training_data_options *o, const tsr_training_sounds *sounds)
 {
   o->step = o->step ? o->step : DEFAULT_STEP;
   o->pool = o->pool ? o->pool : DEFAULT_POOL;
@@ -40,9 +42,10 @@ static tsr_status complete_options(tsr_training_data_options *o)
   int32_t longest = o->batch_tokens / o->step * o->step;
   longest = longest < MAX_LENGTH ? longest : MAX_LENGTH;
   int32_t usual = longest < DEFAULT_LENGTH ? longest : DEFAULT_LENGTH;
-  o->max_source = o->max_source ? o->max_source : usual;
+  const int32_t longest_source = o->sounds ? o->batch_tokens : longest; /* no window is rounded up */
+  o->max_source = o->max_source ? o->max_source : o->sounds ? sounds->positions : usual;
   o->max_target = o->max_target ? o->max_target : usual;
-  TSR_TRY(check_range("the longest source, which has to fit into a batch,", o->max_source, 1, longest));
+  TSR_TRY(check_range("the longest source, which has to fit into a batch,", o->max_source, 1, longest_source));
   TSR_TRY(check_range("the longest target, which has to fit into a batch,", o->max_target, 1, longest));
   TSR_TRY(check_range("the size of a pool", o->pool, 1, MAX_POOL));
   TSR_TRY(check_range("the examples of an epoch", o->task_examples, 1, INT64_MAX));
@@ -77,13 +80,19 @@ static tsr_status open_files(tsr_pool_reader *reader, const tsr_training_data_op
   if (!reader->name) {
     return tsr_fail_memory(strlen(options->files.source) + 1);
   }
+  if (options->sounds) {
+    TSR_TRY(tsr_sound_reader_open(&reader->sounds, options, options->files.source));
+  }
   return tsr_corpus_open(&options->files, &reader->corpus);
 }
 
 tsr_status tsr_pool_reader_open(tsr_pool_reader *reader, const tsr_training_data_options *options)
 {
   reader->options = *options;
-  TSR_TRY(complete_options(&reader->options));
+  if (options->sounds) {
+    TSR_TRY(TSR_SIZED_READ(tsr_training_sounds, plugins_path, options->sounds, &reader->sounds.options));
+  }
+  TSR_TRY(complete_options(&reader->options, &reader->sounds.options));
   return options->task ? open_task(reader, options->task) : open_files(reader, options);
 }
 
@@ -91,6 +100,7 @@ void tsr_pool_reader_finish(tsr_pool_reader *reader)
 {
   tsr_corpus_close(reader->corpus);
   tsr_pairs_finish(&reader->whole);
+  tsr_sound_reader_finish(&reader->sounds);
   free(reader->name);
   for (int side = 0; side < 2; side++) {
     free(reader->example[side]);
@@ -145,6 +155,41 @@ static tsr_status add_text(const tsr_pool_reader *reader, tsr_pool *pool, const 
   return status;
 }
 
+/* The sound's values are taken over, or freed. */
+static tsr_status add_sound(const tsr_training_data_options *o, tsr_pool *pool, tsr_pair_sound *sound, int32_t is_long,
+                            const int32_t *target, int32_t n_target, int64_t line)
+{
+  tsr_status status = TSR_OK;
+  pool->counts.read++;
+  if (is_long || (sound->frames + 1) / 2 > o->max_source || n_target > o->max_target) {
+    pool->counts.too_long++;
+  } else if (n_target - sound->prompt <= 1) {
+    pool->counts.empty++;
+  } else {
+    pool->counts.kept++;
+    status = tsr_pairs_add_sound(&pool->own, sound, target, n_target, line);
+    sound->values = status == TSR_OK ? NULL : sound->values;
+  }
+  free(sound->values);
+  return status;
+}
+
+static tsr_status add_heard(tsr_pool_reader *reader, tsr_pool *pool, const tsr_corpus_pair *pair)
+{
+  tsr_span language, task;
+  tsr_pair_sound sound;
+  int32_t *target, n_target, is_long;
+  tsr_corpus_column(reader->corpus, 3, &language.bytes, &language.size);
+  tsr_corpus_column(reader->corpus, 4, &task.bytes, &task.size);
+  tsr_status status = tsr_sound_read(&reader->sounds, pair, language, task, &sound, &is_long, &target, &n_target);
+  if (status != TSR_OK) {
+    return tsr_fail_context(status, "%s, pair %lld", reader->name, (long long)pair->number);
+  }
+  status = add_sound(&reader->options, pool, &sound, is_long, target, n_target, pair->number);
+  free(target);
+  return status;
+}
+
 static int is_full(const tsr_pool_reader *reader, const tsr_pool *pool)
 {
   return pool->own.n == reader->options.pool || atomic_load(&reader->stop);
@@ -165,7 +210,7 @@ static tsr_status read_corpus(tsr_pool_reader *reader, tsr_pool *pool, int32_t *
     if (*end) {
       break;
     }
-    TSR_TRY(add_text(reader, pool, &pair));
+    TSR_TRY(reader->sounds.mel ? add_heard(reader, pool, &pair) : add_text(reader, pool, &pair));
   }
   tsr_corpus_tell(reader->corpus, at);
   return TSR_OK;
@@ -233,6 +278,8 @@ static tsr_status plan(const tsr_pool_reader *reader, tsr_pool *pool)
       .seed = reader->options.seed,
       .epoch = (uint32_t)pool->start.epoch,
       .pool = (uint32_t)pool->start.pool,
+      .widest_source = reader->sounds.mel ? reader->options.max_source : 0,
+      .whole = reader->sounds.options.whole,
   };
   return tsr_batch_plan_make(pool->pairs, &options, &pool->plan);
 }
@@ -243,6 +290,14 @@ static tsr_status fail_without_pairs(const tsr_pool_reader *reader, const tsr_tr
   const char *name = reader->name ? reader->name : "the task";
   if (counts->read == 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: there are no sentence pairs in it", name);
+  }
+  if (reader->sounds.mel) {
+    return tsr_fail(
+        TSR_ERR_FORMAT,
+        "%s: of %lld pairs none is left: %lld have no text, %lld a sound longer than %.2f s or more than %d "
+        "target tokens",
+        name, (long long)counts->read, (long long)counts->empty, (long long)counts->too_long,
+        0.02 * reader->options.max_source, (int)reader->options.max_target);
   }
   char uneven[96] = "";
   if (reader->options.max_ratio > 0) {

@@ -9,6 +9,7 @@
 
 #include "core/train/pairs.h"
 #include "core/train/plan.h"
+#include "core/train/sounds.h"
 #include "tessera/training_data.h"
 
 typedef struct tsr_pool {
@@ -24,14 +25,16 @@ void tsr_pool_destroy(tsr_pool *pool); /* takes NULL */
 
 /* Zero-initialise, open, finish. One thread at a time. */
 typedef struct tsr_pool_reader {
-  tsr_training_data_options options; /* without zeros that stand for defaults; its pointers are not used */
+  tsr_training_data_options options; /* without zeros that stand for defaults; of its pointers only the tokenizer is
+                                        used, and whether there are sounds */
   tsr_toy_task task;                 /* kind 0: there is none */
   char *name;                        /* of the corpus, for messages */
   tsr_corpus *corpus;                /* NULL with a task */
   tsr_pairs whole;                   /* the corpus, once it was seen to fit into one pool */
   tsr_training_data_counts whole_counts;
-  int32_t *example[2]; /* a task's source and target */
-  _Atomic int stop;    /* set by another thread: tsr_pool_read ends soon, with no pool */
+  int32_t *example[2];     /* a task's source and target */
+  tsr_sound_reader sounds; /* if options.sounds; else zero */
+  _Atomic int stop;        /* set by another thread: tsr_pool_read ends soon, with no pool */
 } tsr_pool_reader;
 
 /* Checks the options, takes copies and opens the files. Finish it also after an error. */

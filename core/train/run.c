@@ -22,16 +22,19 @@ enum { FAULT_LINES = 8 }; /* pairs of a batch that a message names */
 
 static const double first_scale = 65536.0, largest_scale = 16777216.0, smallest_scale = 1.0 / 1024.0;
 
-tsr_examples tsr_run_examples(const tsr_training_batch *batch)
+tsr_status tsr_run_examples(tsr_run *run, const tsr_training_data *data, const tsr_training_batch *batch,
+                            tsr_examples *examples)
 {
-  return (tsr_examples){.rows = batch->rows,
-                        .source_width = batch->source_width,
-                        .target_width = batch->target_width,
-                        .source = batch->source,
-                        .source_lengths = batch->source_lengths,
-                        .target = batch->target,
-                        .labels = batch->labels,
-                        .target_tokens = batch->target_tokens};
+  const float *features = tsr_training_data_features(data);
+  *examples = (tsr_examples){.rows = batch->rows,
+                             .source_width = batch->source_width,
+                             .target_width = batch->target_width,
+                             .source = batch->source,
+                             .source_lengths = batch->source_lengths,
+                             .target = batch->target,
+                             .labels = batch->labels,
+                             .target_tokens = batch->target_tokens};
+  return features ? tsr_trainer_set_features(run->trainer, features) : TSR_OK;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -87,6 +90,7 @@ static tsr_status check_folder(const char *folder)
 typedef struct known_options {
   tsr_training_run_options run;
   tsr_training_data_options data;
+  tsr_training_sounds sounds;
   tsr_training_options training;
 } known_options;
 
@@ -98,6 +102,10 @@ static tsr_status read_options(const tsr_training_run_options *given, known_opti
   }
   TSR_TRY(TSR_SIZED_READ(tsr_training_data_options, target_pad_id, known->run.data, &known->data));
   TSR_TRY(TSR_SIZED_READ(tsr_training_options, products, known->run.training, &known->training));
+  if (known->data.sounds) {
+    TSR_TRY(TSR_SIZED_READ(tsr_training_sounds, plugins_path, known->data.sounds, &known->sounds));
+    known->data.sounds = &known->sounds;
+  }
   known->training.average = known->run.average_decay > 0.0;
   known->data.shuffle = 1;
   known->run.data = &known->data;
@@ -324,7 +332,8 @@ static tsr_status compute(tsr_run *run, tsr_step_control *control, tsr_run_made 
       made->is_over = 1;
       return TSR_OK;
     }
-    tsr_examples examples = tsr_run_examples(batch);
+    tsr_examples examples;
+    TSR_TRY(tsr_run_examples(run, run->data, batch, &examples));
     control->seed = tsr_run_dropout_seed(run, batch);
     TSR_TRY(tsr_trainer_step(run->trainer, &examples, control, i + 1 == run->accumulate, &result));
     if (!result.is_finite && !tsr_run_can_skip(run, &result)) {
@@ -644,6 +653,14 @@ tsr_status tsr_training_run_sized(const tsr_model *model, tsr_device *device, ts
   tsr_sized_fill(&found, sizeof found, result, size);
   TSR_TRY(read_options(options, &known));
   const tsr_transformer_config *config = tsr_model_config(model);
+  if ((config->mels > 0) != (known.data.sounds != NULL)) {
+    return tsr_fail(TSR_ERR_ARGUMENT,
+                    "a model of speech is trained on sounds, and another model is not: the model of "
+                    "this run reads %s",
+                    config->mels > 0 ? "sound" : "text");
+  }
+  known.sounds.mels = config->mels;
+  known.sounds.positions = config->source_positions;
   known.data.decoder_start_id = config->decoder_start_id;
   known.data.source_pad_id = padding(config->pad_id, config->source_vocabulary);
   known.data.target_pad_id = padding(config->pad_id, config->target_vocabulary);

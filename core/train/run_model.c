@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "core/checkpoint/file.h"
 #include "core/train/run_parts.h"
+#include "core/transformer/model.h"
 #include "tessera/files.h"
 
 /* tsr_parameter_source_fn */
@@ -49,7 +50,8 @@ static tsr_status copy_tokenizer(const char *from, const char *to)
                                       "special_tokens_map.json",
                                       "added_tokens.json",
                                       "sentencepiece.bpe.model",
-                                      "spm.model"};
+                                      "spm.model",
+                                      "normalizer.json"};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     TSR_TRY(copy_file(from, to, files[i]));
   }
@@ -68,5 +70,6 @@ tsr_status tsr_run_write_model(tsr_run *run, const char *folder, tsr_dtype stora
   if (folder == run->options->folder && run->options->tokenizer_folder) {
     TSR_TRY(copy_tokenizer(run->options->tokenizer_folder, folder));
   }
-  return tsr_model_save(run->model, folder, &options, read_weights, run);
+  TSR_TRY(tsr_model_save(run->model, folder, &options, read_weights, run));
+  return run->model->config.mels > 0 ? tsr_run_write_speech(run, folder, beam) : TSR_OK;
 }

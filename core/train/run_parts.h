@@ -98,8 +98,9 @@ typedef struct tsr_run {
   int64_t window_tokens;
 } tsr_run;
 
-/* A batch as the trainer reads it. Borrows from it. */
-tsr_examples tsr_run_examples(const tsr_training_batch *batch);
+/* The batch that a stream gave last as the trainer reads it, which gets the features of sounds. Borrows from both. */
+tsr_status tsr_run_examples(tsr_run *run, const tsr_training_data *data, const tsr_training_batch *batch,
+                            tsr_examples *examples) TSR_MUST_CHECK;
 
 /* The seed of a batch's dropout. */
 uint64_t tsr_run_dropout_seed(const tsr_run *run, const tsr_training_batch *batch);
@@ -137,6 +138,13 @@ void tsr_run_finish_validation(tsr_run *run);
 /* Validates run->weights, which have to be the trainer's averages (averaged: 1) or parameters. Fills everything but
  * is_best. */
 tsr_status tsr_run_validate(tsr_run *run, int32_t averaged, tsr_training_run_validation *validation) TSR_MUST_CHECK;
+
+/* Of a model of speech: the share of the sample's words that `model`, the candidate's folder, gets right: 1 less the
+ * word error rate, of texts as Whisper's basic normaliser leaves them. */
+tsr_status tsr_run_share_of_words(tsr_run *run, const tsr_model *model, double *share) TSR_MUST_CHECK;
+
+/* Writes generation_config.json and preprocessor_config.json of a model of speech into a folder that has the rest. */
+tsr_status tsr_run_write_speech(const tsr_run *run, const char *folder, int32_t beam) TSR_MUST_CHECK;
 
 /* What is compared: more is better. */
 double tsr_run_score(const tsr_run *run, const tsr_training_run_validation *validation);

@@ -185,7 +185,7 @@ static tsr_status compute_batch(tsr_run *run, sharing *s, batch_report *report)
     report->is_over = 1;
     return TSR_OK;
   }
-  s->examples = tsr_run_examples(s->batch);
+  TSR_TRY(tsr_run_examples(run, run->data, s->batch, &s->examples));
   s->control->seed = tsr_run_dropout_seed(run, s->batch);
   giving g = {run, s};
   TSR_TRY(tsr_trainer_differentiate(run->trainer, &s->examples, s->control, give_bucket, &g, &s->result));

@@ -126,6 +126,9 @@ static int32_t choose_criterion(const tsr_run *run)
   if (run->options->criterion != 0) {
     return run->options->criterion;
   }
+  if (run->options->data->sounds) {
+    return run->options->sentences > 0 ? TSR_CRITERION_EXACT : TSR_CRITERION_LOSS;
+  }
   if (run->sample.n == 0) {
     return TSR_CRITERION_LOSS;
   }
@@ -151,6 +154,7 @@ tsr_status tsr_run_open_validation(tsr_run *run)
     return TSR_OK;
   }
   tsr_training_data_options data = *options->data;
+  tsr_training_sounds sounds;
   tsr_toy_task held_out;
   if (task) {
     held_out = *task;
@@ -160,28 +164,37 @@ tsr_status tsr_run_open_validation(tsr_run *run)
   } else {
     data.files = options->valid;
   }
+  if (data.sounds) { /* as they are when the model is used */
+    sounds = *data.sounds;
+    sounds.whole = 1;
+    sounds.time_masks = sounds.mel_masks = 0;
+    data.sounds = &sounds;
+    data.max_source = 0; /* a window */
+  }
   data.shuffle = 0;
   data.epochs = 1;
   TSR_TRY(tsr_fail_context(tsr_training_data_create(&data, &run->valid), "validation"));
   TSR_TRY(tsr_fail_context(read_whole(run->valid), "validation"));
-  if (options->sentences > 0) {
+  if (options->sentences > 0 && !data.sounds) {
     TSR_TRY(make_sample(&run->sample, options->sentences));
     TSR_TRY(task ? make_examples(run, &held_out) : read_pairs(run));
   }
   run->criterion = choose_criterion(run);
-  if (run->criterion != TSR_CRITERION_LOSS && run->sample.n == 0) {
+  const int has_sample = run->sample.n > 0 || (data.sounds && options->sentences > 0);
+  if (run->criterion != TSR_CRITERION_LOSS && !has_sample) {
     return tsr_fail(TSR_ERR_ARGUMENT, "validations are compared by their translations, but no sentence is translated");
   }
-  if (run->criterion == (task ? TSR_CRITERION_BLEU : TSR_CRITERION_EXACT)) {
+  if (run->criterion == (task || data.sounds ? TSR_CRITERION_BLEU : TSR_CRITERION_EXACT)) {
     return tsr_fail(TSR_ERR_ARGUMENT,
-                    "a task is measured by exact sequences, not by BLEU; a corpus by BLEU, not by exact sequences");
+                    "a task is measured by exact sequences, and sounds by their words, not by BLEU; a corpus by BLEU, "
+                    "not by exact sequences");
   }
   if (options->until > 0.0 && run->criterion == TSR_CRITERION_LOSS) {
     return tsr_fail(TSR_ERR_ARGUMENT, "until is a BLEU or a share of exact sequences, but validations are compared by "
                                       "their loss");
   }
-  if (task && options->until > 1.0) {
-    return tsr_fail(TSR_ERR_ARGUMENT, "until is a share of exact sequences: expected at most 1, found %g",
+  if ((task || data.sounds) && options->until > 1.0) {
+    return tsr_fail(TSR_ERR_ARGUMENT, "until is a share of exact sequences or words: expected at most 1, found %g",
                     options->until);
   }
   return TSR_OK;
@@ -204,6 +217,7 @@ void tsr_run_finish_validation(tsr_run *run)
   if (folder && tsr_path_is_folder(folder)) {
     remove_file(folder, "config.json");
     remove_file(folder, "generation_config.json");
+    remove_file(folder, "preprocessor_config.json");
     remove_file(folder, "model.safetensors");
     rmdir(folder);
   }
@@ -223,8 +237,9 @@ static tsr_status measure_loss(tsr_run *run, int32_t averaged, double *loss)
     if (!batch) {
       break;
     }
-    tsr_examples examples = tsr_run_examples(batch);
+    tsr_examples examples;
     tsr_step_result result;
+    TSR_TRY(tsr_run_examples(run, run->valid, batch, &examples));
     TSR_TRY(tsr_trainer_evaluate(run->trainer, &examples, averaged, &result));
     sum += result.loss;
     tokens += result.tokens;
@@ -308,12 +323,14 @@ static tsr_status measure_output(tsr_run *run, tsr_training_run_validation *v)
   if (status == TSR_OK) {
     status = tsr_model_open(folder, &model);
   }
-  if (status == TSR_OK) {
+  if (status == TSR_OK && run->options->data->sounds) {
+    status = tsr_run_share_of_words(run, model, &v->exact);
+  } else if (status == TSR_OK) {
     status = generate(run, model, &generation);
   }
   if (status == TSR_OK && run->options->data->task) {
     v->exact = share_of_exact(&run->sample, &generation);
-  } else if (status == TSR_OK) {
+  } else if (status == TSR_OK && !run->options->data->sounds) {
     status = score_texts(run, &generation, &v->bleu);
   }
   tsr_generation_finish(&generation);
@@ -328,7 +345,7 @@ tsr_status tsr_run_validate(tsr_run *run, int32_t averaged, tsr_training_run_val
       .step = run->progress.step, .epoch = run->progress.epoch, .bleu = (double)NAN, .exact = (double)NAN};
   TSR_TRY(tsr_fail_context(measure_loss(run, averaged, &v->loss), "validation"));
   v->perplexity = exp(v->loss);
-  if (run->sample.n > 0) {
+  if (run->sample.n > 0 || (run->options->data->sounds && run->options->sentences > 0)) {
     TSR_TRY(tsr_fail_context(measure_output(run, v), "validation"));
   }
   v->seconds = tsr_seconds() - run->start;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tessera/training_data.h: what a model is trained on: batches of token ids, of sentence pairs in files of any size, or
- * of a toy task.
+ * of a toy task; batches of features of sounds, and of the ids of what is said in them.
  *
  * Pairs come in pools. The pairs of a pool are read, tokenised, filtered, shuffled, sorted by their widths and cut into
  * batches, and the batches are shuffled. While one pool is consumed, a thread prepares the next; no more than two are
@@ -17,7 +17,7 @@
 #define TESSERA_TRAINING_DATA_H
 
 #include "tessera/corpus.h"
-#include "tessera/text.h"
+#include "tessera/speech.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,6 +61,43 @@ static inline int32_t tsr_toy_task_pad(const tsr_toy_task *task)
 TSR_API int32_t tsr_toy_task_example(const tsr_toy_task *task, uint64_t index, int32_t *source, int32_t *target);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * Sounds: what models of speech (Whisper) are trained on
+ *
+ * The sources of the pairs are paths of sounds of any format that tessera/audio.h reads, relative to the folder of the
+ * list. In a list of tab-separated columns a third column may name the language of a pair, and a fourth its task
+ * ("transcribe", "translate"); an empty one says nothing. A sound is read once for each time that its pool is, and its
+ * features, which are those of the sound alone in a whole window, are kept in memory as f16: 2 * mels bytes a frame of
+ * 0.01 s. A sound longer than a window, or longer than max_source, is left out and counted.
+ *
+ * The decoder reads <|startoftranscript|> and a prompt of language, task and <|notimestamps|>, which is not learnt, and
+ * the text behind one blank. Texts that stand between timestamps, <|0.00|> and that of the sound's end, have no
+ * <|notimestamps|>; these timestamps are learnt.
+ *
+ * Masks (SpecAugment: Park et al. 2019, arXiv:1904.08779, without its time warping) are drawn anew for each pair in
+ * each pass, from the seed. A mask of mels begins at any mel, a mask of time at any frame of the sound; widths are even
+ * over 0 .. the widest. What is masked becomes the mean of the sound's features.
+ */
+typedef struct tsr_training_sounds {
+  uint32_t struct_size;
+  int32_t mels;         /* M, of the model */
+  int32_t positions;    /* of a whole window, of two frames each: the model's source_positions */
+  int32_t task;         /* TSR_SPEECH_*, of pairs that name none; 0: TSR_SPEECH_TRANSCRIBE */
+  const char *language; /* of pairs that name none, as tsr_speech_find_language takes it; NULL: the prompt has neither
+                             language nor task, as in Whisper's models of English alone */
+  double whole;         /* share of the pairs, drawn anew in each pass, that fill a whole window with the silence
+                             behind the sound, as all sounds do when the model is used. The window of the others ends
+                             with the longest sound of the batch, rounded up to `step`, which costs less. 0 to 1 */
+  double timestamps;    /* share of the pairs whose text stands between timestamps. 0 to 1 */
+  int32_t time_masks;   /* of each sound; 0: none */
+  int32_t time_width;   /* frames of the widest */
+  double time_share;    /* of the sound's frames that one mask has at most; 0: all */
+  int32_t mel_masks;    /* of each sound; 0: none */
+  int32_t mel_width;    /* mels of the widest */
+  const char *plugins_path; /* as in tsr_audio_options; borrowed as long as the stream */
+} tsr_training_sounds;
+TSR_SIZED_PIN(tsr_training_sounds, plugins_path, 64);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * The stream of batches
  */
 typedef struct tsr_training_data tsr_training_data;
@@ -85,8 +122,11 @@ typedef struct tsr_training_data_options {
   int32_t decoder_start_id;
   int32_t source_pad_id; /* what fills up rows of the source */
   int32_t target_pad_id; /* what fills up rows of the decoder's input */
+  /* The sources are sounds, and the tokenizer is of the kind whisper. Lengths and widths of sources are then counted in
+   * positions, max_source 0 is a window, and max_ratio has to be 0. NULL: text. Copied. */
+  const tsr_training_sounds *sounds;
 } tsr_training_data_options;
-TSR_SIZED_PIN(tsr_training_data_options, target_pad_id, 108);
+TSR_SIZED_PIN(tsr_training_data_options, sounds, 112);
 
 /* Checks the options, opens the files and begins to read. *data is the caller's until tsr_training_data_destroy; one
  * thread at a time. Errors: TSR_ERR_ARGUMENT, TSR_ERR_IO, TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */
@@ -102,8 +142,8 @@ typedef struct tsr_training_batch {
   int32_t sentences;             /* at least 1 */
   int32_t source_width;          /* S */
   int32_t target_width;          /* L */
-  const int32_t *source;         /* [B, S] ids, </s> at the end of each */
-  const int32_t *source_lengths; /* [B] 0 for empty rows */
+  const int32_t *source;         /* [B, S] ids, </s> at the end of each; NULL of sounds (tsr_training_data_features) */
+  const int32_t *source_lengths; /* [B] 0 for empty rows; NULL of sounds */
   const int32_t *target;         /* [B, L] the decoder's input: decoder_start_id, then the target without its </s> */
   const int32_t *labels;         /* [B, L] the target, </s> included; -1 is to be ignored */
   int64_t source_tokens;         /* ids without padding */
@@ -118,6 +158,10 @@ typedef struct tsr_training_batch {
  * malformed line, with file and line; no pair that passes the filter, with what was wrong with them); TSR_ERR_ARGUMENT
  * (a position of other data); TSR_ERR_OUT_OF_MEMORY. */
 TSR_API tsr_status tsr_training_data_next(tsr_training_data *data, const tsr_training_batch **batch) TSR_MUST_CHECK;
+
+/* Of sounds: [B, M, 2 S] features of the last batch, silence behind each sound, 0 in empty rows. NULL: text, or there
+ * was no batch. Valid until the next call about the stream. */
+TSR_API const float *tsr_training_data_features(const tsr_training_data *data);
 
 /* Where a stream is: whole numbers, to be stored as they are. Zero: at its beginning. */
 typedef struct tsr_training_data_position {
@@ -142,7 +186,7 @@ typedef struct tsr_training_data_counts {
   int64_t read;
   int64_t kept;
   int64_t empty;    /* left out: a side without text */
-  int64_t too_long; /* left out: max_source, max_target */
+  int64_t too_long; /* left out: max_source, max_target, a sound longer than a window */
   int64_t uneven;   /* left out: max_ratio */
 } tsr_training_data_counts;
 TSR_API void tsr_training_data_get_counts(const tsr_training_data *data, tsr_training_data_counts *counts);

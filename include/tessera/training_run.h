@@ -94,7 +94,9 @@ TSR_API tsr_status tsr_initialise(const tsr_model *model, int32_t method, uint64
  * A run
  */
 
-/* What validations are compared by. BLEU needs text; EXACT is the share of a task's sequences that came out exactly. */
+/* What validations are compared by. BLEU needs text; EXACT is the share of a task's sequences that came out exactly, or
+ * with sounds of the words that did: 1 less the word error rate of texts as Whisper's basic normaliser leaves them, and
+ * so below 0 where there are more errors than words. */
 enum { TSR_CRITERION_LOSS = 1, TSR_CRITERION_BLEU = 2, TSR_CRITERION_EXACT = 3 };
 
 /* What is known after a step, and what a row of the log has: a point of the curves. */
@@ -120,7 +122,7 @@ typedef struct tsr_training_run_validation {
   double loss;       /* negative log-likelihood per target token */
   double perplexity; /* exp(loss) */
   double bleu;       /* NaN where it was not computed; likewise the next */
-  double exact;      /* share of a task's sequences, 0 to 1 */
+  double exact;      /* share of a task's sequences, 0 to 1; of the words in sounds */
   int32_t is_best;   /* so far */
   int32_t averaged;  /* steps whose mean this is (average_last); 0: it is the training's current state */
 } tsr_training_run_validation;
@@ -142,7 +144,10 @@ typedef struct tsr_training_run_options {
   int32_t resume;     /* 1: go on from OUT/train/last.safetensors, if it is there */
   const char *folder; /* OUT */
 
-  /* The training data. These of its options are set from the model: decoder_start_id and the pads; shuffle is 1. */
+  /* The training data. These of its options are set from the model: decoder_start_id and the pads, and of sounds mels
+   * and positions; shuffle is 1. A model of speech needs sounds, and gets the files that Whisper's folders have beside
+   * others: generation_config.json as the model that was trained on has it, or the tokenizer's folder, else made from
+   * the tokenizer; preprocessor_config.json. */
   const tsr_training_data_options *data;
   const char *tokenizer_folder; /* its files are copied to OUT; NULL: there are none */
 
@@ -159,7 +164,7 @@ typedef struct tsr_training_run_options {
   /* The run ends at whichever comes first; data->epochs, too. */
   int64_t steps;    /* 0: none; likewise the next three */
   double minutes;   /* without those between runs */
-  double until;     /* a BLEU or a share of exact sequences that is enough */
+  double until;     /* a BLEU, or a share of exact sequences or words, that is enough */
   int32_t patience; /* validations in a row that are not better than the best */
 
   int32_t keep;           /* number of step-N.safetensors that stay; at least average_last */

@@ -25,6 +25,12 @@ class Recipe:
     tsv: Optional[str] = None
     """Instead of ``source`` and ``target``: a file with both sides, TSV or XML."""
 
+    speech: Optional[str] = None
+    """Sounds to train a model of speech on, which ``tessera train`` alone does."""
+
+    language: Optional[str] = None
+    """Of sounds that name none; none: the model hears one language."""
+
     valid_source: Optional[str] = None
     """Sentences to validate on; or a file with both sides."""
 
@@ -45,6 +51,33 @@ class Recipe:
 
     shard_optimizer: Optional[bool] = None
     """Each rank keeps the optimizer's moments of its share of the parameters alone."""
+
+    mels: Optional[int] = None
+    """Of a model of speech: features of a frame."""
+
+    source_positions: Optional[int] = None
+    """Of a model of speech: positions of a window, of 0.02 s each."""
+
+    whole_windows: Optional[float] = None
+    """Share of the sounds that fill a whole window with silence."""
+
+    timestamps: Optional[float] = None
+    """Share of the sounds whose text stands between timestamps."""
+
+    time_masks: Optional[int] = None
+    """SpecAugment: stretches of each sound that are masked."""
+
+    time_mask_width: Optional[int] = None
+    """Frames of the widest stretch."""
+
+    time_mask_share: Optional[float] = None
+    """Share of a sound that a stretch has at most; 0: any."""
+
+    mel_masks: Optional[int] = None
+    """SpecAugment: bands of each sound's frequencies that are masked."""
+
+    mel_mask_width: Optional[int] = None
+    """Mels of the widest band."""
 
     task: Optional[str] = None
     """Train on random sequences instead of files."""
@@ -299,6 +332,8 @@ _KEYS: List[_Key] = [
     _Key("source", "text", "", None, None, "fixed"),
     _Key("target", "text", "", None, None, "fixed"),
     _Key("tsv", "text", "", None, None, "fixed"),
+    _Key("speech", "text", "", None, None, "fixed"),
+    _Key("language", "text", "en", None, None, "fixed"),
     _Key("valid_source", "text", "", None, None, "fixed"),
     _Key("valid_target", "text", "", None, None, "fixed"),
     _Key("vocab", "text", "", None, None, "fixed"),
@@ -306,6 +341,15 @@ _KEYS: List[_Key] = [
     _Key("device", "text", "", None, None, "free"),
     _Key("comm", "choice", "", None, ("", "mpi", "none"), "free"),
     _Key("shard_optimizer", "bool", False, None, None, "free"),
+    _Key("mels", "int", 80, None, (1, 1024), "fixed"),
+    _Key("source_positions", "int", 1500, None, (1, 32768), "fixed"),
+    _Key("whole_windows", "float", 1.0, None, (0.0, 1.0), "fixed"),
+    _Key("timestamps", "float", 0.0, None, (0.0, 1.0), "fixed"),
+    _Key("time_masks", "int", 0, None, (0, 1000), "fixed"),
+    _Key("time_mask_width", "int", 40, None, (0, 65536), "fixed"),
+    _Key("time_mask_share", "float", 0.2, None, (0.0, 1.0), "fixed"),
+    _Key("mel_masks", "int", 0, None, (0, 1000), "fixed"),
+    _Key("mel_mask_width", "int", 20, None, (0, 1024), "fixed"),
     _Key("task", "choice", "", None, ("", "copy", "reverse", "sort"), "fixed"),
     _Key("vocab_size", "int", 16, None, (4, 1048576), "fixed"),
     _Key("min_length", "int", 1, None, (1, 65536), "fixed"),
@@ -315,7 +359,7 @@ _KEYS: List[_Key] = [
         "choice",
         "marian",
         None,
-        ("marian", "nn_transformer", "bart", "pegasus", "t5", "mt5", "umt5"),
+        ("marian", "nn_transformer", "bart", "pegasus", "t5", "mt5", "umt5", "whisper"),
         "fixed",
     ),
     _Key("d_model", "int", 256, 64, (1, 65536), "fixed"),

@@ -140,6 +140,8 @@ class Trainer:
     def _check(self) -> None:
         value = self._value
         has_task, has_tsv = bool(value("task")), bool(value("tsv"))
+        if value("speech"):
+            raise InvalidArgumentError("speech: sounds are trained on by `tessera train` alone")
         has_pairs = bool(value("source") and value("target"))
         if has_task + has_tsv + has_pairs != 1 or bool(value("source")) != bool(value("target")):
             raise InvalidArgumentError("either source and target, or tsv, or task is needed")

@@ -265,6 +265,25 @@ static tsr_status call_training_data(const void *options)
   return status;
 }
 
+static tsr_tokenizer *of_speech;
+static char sounds[4096]; /* a list */
+
+static void begin_training_sounds(void *options)
+{
+  *(tsr_training_sounds *)options =
+      (tsr_training_sounds){TSR_SIZED(tsr_training_sounds), .mels = 8, .positions = 50, .language = "en"};
+}
+
+static tsr_status call_training_sounds(const void *options)
+{
+  const tsr_training_data_options of_data = {TSR_SIZED(tsr_training_data_options), .files = {.source = sounds},
+                                             .tokenizer = of_speech, .batch_tokens = 50, .sounds = options};
+  tsr_training_data *data = NULL;
+  tsr_status status = tsr_training_data_create(&of_data, &data);
+  tsr_training_data_destroy(data);
+  return status;
+}
+
 static void begin_training_run(void *options)
 {
   static tsr_training_data_options data;
@@ -434,6 +453,7 @@ static const trial trials[] = {
     TRIAL(tsr_translator_options, translator),
     TRIAL(tsr_translation_request, request),
     TRIAL(tsr_training_data_options, training_data),
+    TRIAL(tsr_training_sounds, training_sounds),
     TRIAL(tsr_training_run_options, training_run),
     TRIAL(tsr_audio_options, audio),
     TRIAL(tsr_transcriber_options, transcriber),
@@ -652,6 +672,7 @@ static void open_all(void)
   tsr_translator_options of_translator;
   begin_translator(&of_translator);
   need(tsr_translator_open(folder, &of_translator, &translator), "translator");
+  need(tsr_tokenizer_open_folder(listener, &of_speech), "tokenizer of speech");
   tsr_transcriber_options of_transcriber;
   begin_transcriber(&of_transcriber);
   need(tsr_transcriber_open(listener, &of_transcriber, &transcriber), "transcriber");
@@ -663,6 +684,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
+  tsr_tokenizer_close(of_speech);
   tsr_transcriber_close(transcriber);
   tsr_translator_close(translator);
   tsr_executable_destroy(executable);
@@ -684,6 +706,7 @@ int main(int argc, char **argv)
   folder = argv[1];
   backends = argv[2];
   snprintf(listener, sizeof listener, "%s/../goldens/speech/models/whisper_tiny_random", folder);
+  snprintf(sounds, sizeof sounds, "%s/../tatoeba/test.en", folder); /* any text: no sound is waited for */
   open_all();
 #define RUN_TRIAL(type) run_trial(#type);
 #define RUN_FILL(type)  run_fill(#type, sizeof(type), fill_##type);

@@ -11,6 +11,7 @@
 #include "tessera/files.h"
 #include "tessera/text.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/commands/vocab_speech.h"
 #include "tools/tessera/commands/vocab_train.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
@@ -22,6 +23,8 @@ typedef struct settings {
   tsr_corpus_files files;
   const char *out;
   int separate;
+  int speech;
+  tsr_names languages; /* of speech */
   tsr_vocab_options training;
 } settings;
 
@@ -38,6 +41,12 @@ typedef struct feed {
 static int check(void *opaque)
 {
   const settings *options = opaque;
+  if (options->speech && options->separate) {
+    return tsr_cli_usage("vocab", "--separate is for two languages; --speech has the text of one side");
+  }
+  if (options->languages.n > 0 && !options->speech) {
+    return tsr_cli_usage("vocab", "--languages are those of --speech, which is missing");
+  }
   return options->files.source && options->out ? TSR_EXIT_OK : tsr_cli_usage("vocab", "--source and --out are needed");
 }
 
@@ -191,7 +200,9 @@ static int report(const settings *options, int64_t sentences)
   tsr_cli_grouped(info.source_vocabulary, source);
   tsr_cli_grouped(info.target_vocabulary, target);
   tsr_cli_grouped(sentences, count);
-  if (info.is_joint) {
+  if (options->speech) {
+    printf("%s: %s tokens for speech, from %s sentences\n", options->out, target, count);
+  } else if (info.is_joint) {
     printf("%s: %s tokens for both languages, from %s sentences\n", options->out, source, count);
   } else {
     printf("%s: %s source and %s target tokens, from %s sentences\n", options->out, source, target, count);
@@ -199,11 +210,35 @@ static int report(const settings *options, int64_t sentences)
   return TSR_EXIT_OK;
 }
 
+static int make_speech(const settings *options)
+{
+  const tsr_names languages = options->languages.n > 0 ? options->languages : (tsr_names){.values = {"en"}, .n = 1};
+  char *merges;
+  json_t *vocabulary, *config;
+  int64_t sentences = 0;
+  int code =
+      vocab_speech_make(&options->files, options->training.size, &languages, &merges, &vocabulary, &config, &sentences);
+  if (code != TSR_EXIT_OK) {
+    json_decref(vocabulary);
+    json_decref(config);
+  } else {
+    code = write_file(options->out, "merges.txt", merges, strlen(merges));
+    const int wrote_vocabulary = write_json(options->out, "vocab.json", vocabulary);
+    const int wrote_config = write_json(options->out, "tokenizer_config.json", config);
+    code = code != TSR_EXIT_OK ? code : wrote_vocabulary != TSR_EXIT_OK ? wrote_vocabulary : wrote_config;
+  }
+  free(merges);
+  return code == TSR_EXIT_OK ? report(options, sentences) : code;
+}
+
 static int run(void *opaque)
 {
   const settings *options = opaque;
   int64_t sentences = 0;
   int code = check_folder(options);
+  if (code == TSR_EXIT_OK && options->speech) {
+    return make_speech(options);
+  }
   if (code == TSR_EXIT_OK) {
     code = make_vocabularies(options, &sentences);
   }
@@ -228,6 +263,11 @@ static const tsr_option rows[] = {
      .help = "number of pieces, </s> and <unk> included; <pad> is one more token", .preset = "5000"},
     {"separate", NULL, TSR_OPTION_FLAG, FIELD(separate), .low = 1,
      .help = "make a vocabulary of that size for each language, instead of one for both"},
+    {"speech", NULL, TSR_OPTION_FLAG, FIELD(speech), .low = 1,
+     .help = "make a vocabulary for a model of speech: byte-level BPE of the target's side, and Whisper's special "
+             "tokens. --size then counts 256 bytes, and what they are merged to"},
+    {"languages", "L,L,...", TSR_OPTION_TEXT, FIELD(languages), .is_list = 1,
+     .help = "codes of the languages that --speech has tokens for", .otherwise = "en"},
     {"model", "M", TSR_OPTION_CHOICE, FIELD(training.model), .choices = models, .help = "how pieces are found",
      .preset = "unigram"},
     {"character-coverage", "X", TSR_OPTION_NUMBER, FIELD(training.coverage), 0.98, 1, .shows_range = 1,
@@ -248,7 +288,9 @@ const tsr_command tsr_command_vocab = {
     .summary = "learn from sentence pairs how to cut text into pieces",
     .usage = "--source FILE [--target FILE] --out FOLDER [OPTION]...",
     .intro = "Trains SentencePiece on sentence pairs and writes the tokenizer's files of a model's folder: source.spm, "
-             "target.spm, vocab.json, tokenizer_config.json. The same text and options give the same files.",
+             "target.spm, vocab.json, tokenizer_config.json. With --speech the files are those of a folder of Whisper, "
+             "merges.txt among them, and the source is a list of sounds or anything else: only the targets are read. "
+             "The same text and options give the same files.",
     .options = &options,
     .examples = "tessera vocab --source train.en --target train.fr --out model --size 8000",
     .session_size = sizeof(settings),

@@ -67,7 +67,8 @@ void progress_line_validation(progress_line *line, const tsr_training_run_valida
     fprintf(stderr, "  BLEU %.2f", v->bleu);
   }
   if (!isnan(v->exact)) {
-    fprintf(stderr, "  %.2f %% exact", 100.0 * v->exact);
+    fprintf(stderr, line->hears ? "  WER %.2f" : "  %.2f %% exact",
+            line->hears ? 100.0 * (1.0 - v->exact) : 100.0 * v->exact);
   }
   if (v->averaged > 0) {
     fprintf(stderr, "  mean of %d states", (int)v->averaged);

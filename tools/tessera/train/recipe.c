@@ -31,8 +31,8 @@ typedef struct key {
 enum { MOST = 1000000000 };
 
 static const tsr_choice tasks[] = {{""}, {"copy"}, {"reverse"}, {"sort"}, {NULL}};
-static const tsr_choice families[] = {{"marian"}, {"nn_transformer"}, {"bart"}, {"pegasus"}, {"t5"},
-                                      {"mt5"},    {"umt5"},           {NULL}};
+static const tsr_choice families[] = {{"marian"}, {"nn_transformer"}, {"bart"},    {"pegasus"}, {"t5"},
+                                      {"mt5"},    {"umt5"},           {"whisper"}, {NULL}};
 static const tsr_choice activations[] = {{"relu"}, {"gelu"}, {"gelu_new"}, {"swish"}, {NULL}};
 static const tsr_choice positions[] = {
     {""}, {"sinusoidal_interleaved"}, {"sinusoidal_halves"}, {"learned"}, {"relative"}, {"none"}, {NULL}};
@@ -57,6 +57,13 @@ static const key keys[] = {
     KEY("target", target, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "", .help = "their translations"),
     KEY("tsv", tsv, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "",
         .help = "instead of --source and --target: a file with both sides, TSV or XML"),
+    KEY("speech", speech, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "",
+        .help = "instead of --source: sounds to train a model of speech on, a path a line, from the file's folder on; "
+                "what is said in them stands behind a tab, or in --target. A third column names the language, a "
+                "fourth the task (transcribe, translate). --valid-source is likewise"),
+    KEY("language", language, "L", TSR_OPTION_TEXT, FIXED, NULL, .preset = "en",
+        .help = "of sounds that name none, by its code or English name; none: the model hears one language, and is "
+                "told neither language nor task"),
     KEY("valid-source", valid_source, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "",
         .help = "sentences to validate on; or a file with both sides"),
     KEY("valid-target", valid_target, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "", .help = "their translations"),
@@ -72,6 +79,25 @@ static const key keys[] = {
     KEY("shard-optimizer", shard_optimizer, NULL, TSR_OPTION_SWITCH, FREE, NULL, .preset = "false",
         .help = "each rank keeps the optimizer's moments of its share of the parameters alone: less memory, more to "
                 "send, the same numbers"),
+    KEY("mels", mels, "N", TSR_OPTION_INTEGER, FIXED, NULL, 1, 1024, .preset = "80",
+        .help = "of a model of speech: features of a frame"),
+    KEY("source-positions", source_positions, "N", TSR_OPTION_INTEGER, FIXED, NULL, 1, 32768, .preset = "1500",
+        .help = "of a model of speech: positions of a window, of 0.02 s each; sounds that are longer are left out"),
+    KEY("whole-windows", whole_windows, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 1, .preset = "1",
+        .help = "share of the sounds that fill a whole window with silence, as all do when the model is used; the "
+                "windows of the others end with the longest sound of the batch, which costs less"),
+    KEY("timestamps", timestamps, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 1, .preset = "0",
+        .help = "share of the sounds whose text stands between timestamps, so that the model learns to write them"),
+    KEY("time-masks", time_masks, "N", TSR_OPTION_INTEGER, FIXED, NULL, 0, 1000, .preset = "0",
+        .help = "SpecAugment: stretches of each sound that are masked"),
+    KEY("time-mask-width", time_mask_width, "N", TSR_OPTION_INTEGER, FIXED, NULL, 0, 65536, .preset = "40",
+        .help = "frames, of 0.01 s, of the widest stretch"),
+    KEY("time-mask-share", time_mask_share, "X", TSR_OPTION_NUMBER, FIXED, NULL, 0, 1, .preset = "0.2",
+        .help = "share of a sound that a stretch has at most; 0: any"),
+    KEY("mel-masks", mel_masks, "N", TSR_OPTION_INTEGER, FIXED, NULL, 0, 1000, .preset = "0",
+        .help = "SpecAugment: bands of each sound's frequencies that are masked"),
+    KEY("mel-mask-width", mel_mask_width, "N", TSR_OPTION_INTEGER, FIXED, NULL, 0, 1024, .preset = "20",
+        .help = "mels of the widest band"),
     KEY("task", task, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = tasks, .preset = "",
         .help = "train on random sequences instead of files"),
     KEY("vocab-size", vocab_size, "N", TSR_OPTION_INTEGER, FIXED, NULL, 4, 1 << 20, .preset = "16",
@@ -82,7 +108,8 @@ static const key keys[] = {
         .help = "tokens of a task's sequences"),
     KEY("family", family, "NAME", TSR_OPTION_CHOICE, FIXED, NULL, .choices = families, .preset = "marian",
         .help =
-            "architecture and form of the model; all but the first two need a model's folder to start from (--init)"),
+            "architecture and form of the model; of text, all but the first two need a model's folder to start from "
+            "(--init)"),
     KEY("d-model", d_model, "N", TSR_OPTION_INTEGER, FIXED, "64", 1, 65536, .preset = "256", .help = "width"),
     KEY("heads", heads, "N", TSR_OPTION_INTEGER, FIXED, "4", 1, 1024, .preset = "8", .help = "attention heads"),
     KEY("d-ff", d_ff, "N", TSR_OPTION_INTEGER, FIXED, "256", 1, 262144, .preset = "1024",
@@ -173,7 +200,8 @@ static const key keys[] = {
     KEY("patience", patience, "N", TSR_OPTION_INTEGER, FREE, NULL, 0, MOST, .preset = "0",
         .help = "validations without a better one after which training ends; 0: any"),
     KEY("until", until, "X", TSR_OPTION_NUMBER, FREE, NULL, 0, 100, .preset = "0",
-        .help = "BLEU, or share of exact sequences (0 to 1), at which training ends; 0: any"),
+        .help = "BLEU, or share of exact sequences or, with --speech, of right words (0 to 1), at which training ends; "
+                "0: any"),
     KEY("log-every", log_every, "N", TSR_OPTION_INTEGER, FREE, NULL, 1, MOST, .preset = "50",
         .help = "steps between rows of the log"),
     KEY("validate-every", validate_every, "N", TSR_OPTION_INTEGER, FREE, "100", 1, MOST, .preset = "500",
@@ -185,7 +213,7 @@ static const key keys[] = {
     KEY("statistics", statistics, NULL, TSR_OPTION_SWITCH, FREE, NULL, .preset = "false",
         .help = "write statistics of each layer's activations and gradients to the log and layers.csv"),
     KEY("criterion", criterion, "NAME", TSR_OPTION_CHOICE, FREE, NULL, .choices = criteria, .preset = "",
-        .help = "what makes a validation the best (exact: tasks only)"),
+        .help = "what makes a validation the best (exact: tasks, and with --speech the words)"),
     KEY("bleu-beam", bleu_beam, "N", TSR_OPTION_INTEGER, FREE, NULL, 1, 64, .preset = "1",
         .help = "beam at validations; 1: greedy search"),
     KEY("bleu-sentences", bleu_sentences, "N", TSR_OPTION_INTEGER, FREE, NULL, 0, MOST, .preset = "500",

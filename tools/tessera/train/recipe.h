@@ -14,6 +14,12 @@
 /* Texts are "" where nothing is said. What each means: recipe.c. */
 typedef struct recipe {
   char *source, *target, *tsv, *valid_source, *valid_target, *vocab, *out, *device;
+  char *speech, *language;
+  int32_t mels, source_positions;
+  double whole_windows, timestamps;
+  int32_t time_masks, time_mask_width;
+  double time_mask_share;
+  int32_t mel_masks, mel_mask_width;
   char *task;
   int32_t vocab_size, min_length, max_length;
   char *family, *activation, *position_encoding;

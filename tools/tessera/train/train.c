@@ -134,12 +134,14 @@ static int is_empty(const char *text)
 static int check_recipe(const char *me, const recipe *r, int dry_run)
 {
   int has_task = !is_empty(r->task), has_pairs = !is_empty(r->source) && !is_empty(r->target);
-  if (has_task + has_pairs + !is_empty(r->tsv) != 1 || is_empty(r->source) != is_empty(r->target)) {
-    return tsr_cli_usage(me, "either --source and --target, or --tsv, or --task is needed");
+  int has_speech = !is_empty(r->speech), has_half = is_empty(r->source) != is_empty(r->target);
+  if (has_task + has_pairs + has_speech + !is_empty(r->tsv) != 1 || (has_half && !has_speech) ||
+      (has_speech && !is_empty(r->source))) {
+    return tsr_cli_usage(me, "either --source and --target, or --tsv, or --speech, or --task is needed");
   }
   int is_model = strcmp(r->init, "xavier") != 0 && strcmp(r->init, "family") != 0 && !is_empty(r->init);
   if (!has_task && !is_model && is_empty(r->vocab)) {
-    return tsr_cli_usage(me, "--vocab is missing; `tessera vocab` makes such a folder");
+    return tsr_cli_usage(me, "--vocab is missing; `tessera vocab` makes such a folder, for --speech with --speech");
   }
   if (has_task && (!is_empty(r->vocab) || !is_empty(r->valid_source))) {
     return tsr_cli_usage(me, "a task needs neither --vocab nor --valid-source");
@@ -211,7 +213,7 @@ static const char *reason_name(int32_t reason)
   return names[reason > 0 && reason <= TSR_TRAINING_END_STOPPED ? reason : 0];
 }
 
-static int print_json(const tsr_training_run_result *r)
+static int print_json(const tsr_training_run_result *r, int hears)
 {
   json_t *root =
       json_pack("{s:I, s:I, s:o, s:o, s:I, s:s}", "steps", (json_int_t)r->step, "epoch", (json_int_t)r->epoch, "loss",
@@ -223,6 +225,9 @@ static int print_json(const tsr_training_run_result *r)
     json_object_set_new(root, "valid_perplexity", tsr_cli_json_real(v->perplexity));
     json_object_set_new(root, "bleu", tsr_cli_json_real(v->bleu));
     json_object_set_new(root, "exact", tsr_cli_json_real(v->exact));
+    if (hears) {
+      json_object_set_new(root, "wer", tsr_cli_json_real(100.0 * (1.0 - v->exact)));
+    }
   }
   return tsr_cli_json_print(root, 0);
 }
@@ -230,7 +235,7 @@ static int print_json(const tsr_training_run_result *r)
 static int print_result(const session *s, const tsr_training_run_result *r)
 {
   if (s->json) {
-    return print_json(r);
+    return print_json(r, s->training.data.sounds != NULL);
   }
   char steps[32], planned[32], whole[32];
   printf("%s: %s steps in %.0f s (%s)", s->recipe.out, tsr_cli_grouped(r->step, steps), r->seconds,
@@ -242,7 +247,8 @@ static int print_result(const session *s, const tsr_training_run_result *r)
       printf(", BLEU %.2f", v->bleu);
     }
     if (!isnan(v->exact)) {
-      printf(", %.2f %% exact", 100.0 * v->exact);
+      const int hears = s->training.data.sounds != NULL;
+      printf(hears ? ", WER %.2f" : ", %.2f %% exact", hears ? 100.0 * (1.0 - v->exact) : 100.0 * v->exact);
     }
     if (v->averaged > 0) {
       printf(", mean of %d states", (int)v->averaged);
@@ -278,6 +284,7 @@ static int train(session *s)
   watch_signals(s->training.comm != NULL);
   tsr_training_run_result result;
   progress_line_start(&s->line);
+  s->line.hears = s->training.data.sounds != NULL;
   tsr_status status = tsr_training_run(s->training.model, s->training.device, NULL, &options, &result);
   progress_line_clear(&s->line);
   if (status != TSR_OK) {
@@ -337,11 +344,12 @@ static const tsr_option_table options = {.rows = rows};
 
 const tsr_command tsr_command_train = {
     .name = "train",
-    .summary = "train a model from sentence pairs, or on a toy task",
+    .summary = "train a model from sentence pairs or sounds, or on a toy task",
     .usage = "[--config FILE] --out FOLDER [OPTION]...\n"
              "--resume --out FOLDER [OPTION]...",
     .intro =
-        "Trains a model from sentence pairs, or on a toy task. FOLDER becomes the model's folder; checkpoints, "
+        "Trains a model from sentence pairs, from sounds and what is said in them, or on a toy task. FOLDER becomes "
+        "the model's folder; checkpoints, "
         "logs and the recipe are in FOLDER/train. SIGINT saves and stops, and --resume goes on from there. After "
         "a crash, --resume goes on from the last checkpoint. Started by mpirun or srun, several processes share the "
         "batches of each update, each on its device.",

@@ -18,6 +18,7 @@ typedef struct training {
   tsr_device *device; /* NULL in a dry run */
   tsr_toy_task task;  /* kind 0: none */
   tsr_training_data_options data;
+  tsr_training_sounds sounds; /* of a model of speech */
   tsr_training_options step;
 } training;
 
@@ -37,6 +38,7 @@ int training_print(const training *t, const recipe *r, int json);
 
 /* One line on stderr: on a terminal it is drawn anew, elsewhere a line is printed for each row of the log. */
 typedef struct progress_line {
+  int hears; /* validations tell of words, not of sequences */
   int is_terminal;
   int drawn;
   double last; /* when it was drawn, in seconds */

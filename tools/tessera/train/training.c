@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tessera/training_run.h"
+#include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/common/table.h"
@@ -20,6 +21,12 @@ static int is_empty(const char *text)
 }
 
 /* NULL for "". */
+/* NULL: the model hears one language. */
+static const char *language_of(const recipe *r)
+{
+  return strcmp(r->language, "none") == 0 ? NULL : r->language;
+}
+
 static const char *text_or_null(const char *text)
 {
   return is_empty(text) ? NULL : text;
@@ -111,6 +118,60 @@ static tsr_transformer_config describe(const training *t, const recipe *r, const
   return config;
 }
 
+/* A Whisper of that shape: ids of timestamps lie behind those of the tokenizer, one for each position and one more. */
+static tsr_transformer_config describe_speech(const recipe *r, const tsr_speech_tokens *tokens)
+{
+  tsr_transformer_config config = {
+      TSR_SIZED(tsr_transformer_config),
+      .family = "whisper",
+      .d_model = r->d_model,
+      .encoder_layers = r->encoder_layers,
+      .decoder_layers = r->decoder_layers,
+      .encoder_heads = r->heads,
+      .decoder_heads = r->heads,
+      .encoder_d_ff = r->d_ff,
+      .decoder_d_ff = r->d_ff,
+      .target_vocabulary = tokens->timestamp_begin + r->source_positions + 1,
+      .max_positions = r->max_positions,
+      .norm = TSR_NORM_LAYER,
+      .norm_position = TSR_NORM_PRE,
+      .final_norm = 1,
+      .activation = activation_of(r->activation),
+      .position = TSR_POSITION_LEARNED,
+      .attention_bias = 1,
+      .feed_forward_bias = 1,
+      .tied_logits = r->tied_logits,
+      .embedding_scale = 1.0f,
+      .logits_scale = 1.0f,
+      .epsilon = 1e-5f,
+      .pad_id = tokens->end_of_text,
+      .bos_id = tokens->end_of_text,
+      .eos_id = tokens->end_of_text,
+      .unk_id = -1,
+      .decoder_start_id = tokens->start_of_transcript,
+      .mels = r->mels,
+      .source_positions = r->source_positions,
+  };
+  return config;
+}
+
+static int create_speech(training *t, recipe *r, const recipe_assignments *said)
+{
+  tsr_speech_tokens tokens;
+  int code = recipe_impose(r, said, "family", "whisper", "a model of speech");
+  if (code == TSR_EXIT_OK && !recipe_is_said(said, "activation")) {
+    code = recipe_impose(r, said, "activation", "gelu", "a model of speech");
+  }
+  if (code == TSR_EXIT_OK) {
+    code = tsr_cli_fail_input(tsr_speech_get_tokens(t->tokenizer, &tokens));
+  }
+  if (code != TSR_EXIT_OK) {
+    return code;
+  }
+  const tsr_transformer_config config = describe_speech(r, &tokens);
+  return tsr_cli_fail_input(tsr_model_create(&config, &t->model));
+}
+
 static const char *activation_name(int32_t activation)
 {
   return activation == TSR_ACTIVATION_GELU_ERF    ? "gelu"
@@ -137,6 +198,8 @@ static int take_form(recipe *r, const recipe_assignments *said, const tsr_transf
     const char *name;
     int32_t value;
   } numbers[] = {
+      {"mels", c->mels > 0 ? c->mels : r->mels},
+      {"source_positions", c->mels > 0 ? c->source_positions : r->source_positions},
       {"d_model", c->d_model},
       {"heads", c->encoder_heads},
       {"d_ff", c->encoder_d_ff},
@@ -164,11 +227,31 @@ static int take_form(recipe *r, const recipe_assignments *said, const tsr_transf
   return code;
 }
 
+/* The ids of all special tokens have to be the model's; those of timestamps come last. */
+static int check_speech_vocabulary(const training *t, const char *folder)
+{
+  const tsr_transformer_config *config = tsr_model_config(t->model);
+  tsr_speech_tokens tokens;
+  int code = tsr_cli_fail_input(tsr_speech_get_tokens(t->tokenizer, &tokens));
+  if (code == TSR_EXIT_OK &&
+      (config->target_vocabulary < tokens.timestamp_begin || config->decoder_start_id != tokens.start_of_transcript)) {
+    tsr_cli_error("%s has %d tokens and begins with token %d; the vocabulary of its training has %d without timestamps "
+                  "and begins with %d",
+                  folder, config->target_vocabulary, config->decoder_start_id, tokens.timestamp_begin,
+                  tokens.start_of_transcript);
+    code = TSR_EXIT_INPUT;
+  }
+  return code;
+}
+
 /* A tokenizer of its own may have less than the model, whose tables may be rounded up; another has to be of its
  * size. */
 static int check_vocabularies(const training *t, const recipe *r, const tsr_tokenizer_info *info, const char *folder)
 {
   const tsr_transformer_config *config = tsr_model_config(t->model);
+  if (config->mels > 0) {
+    return check_speech_vocabulary(t, folder);
+  }
   int32_t source = t->tokenizer ? info->source_vocabulary : r->vocab_size;
   int32_t target = t->tokenizer ? info->target_vocabulary : r->vocab_size;
   int is_own = t->tokenizer && strcmp(t->tokenizer_folder, folder) == 0;
@@ -189,6 +272,9 @@ static int open_model(training *t, recipe *r, const recipe_assignments *said)
   int code = t->tokenizer ? tsr_cli_fail(tsr_tokenizer_get_info(t->tokenizer, &info)) : TSR_EXIT_OK;
   if (code != TSR_EXIT_OK) {
     return code;
+  }
+  if (!folder && !is_empty(r->speech)) {
+    return create_speech(t, r, said);
   }
   if (!folder && strcmp(r->family, "marian") != 0 && strcmp(r->family, "nn_transformer") != 0) {
     tsr_cli_error("a model of the family '%s' needs a folder to start from (init); only marian and nn_transformer can "
@@ -211,6 +297,21 @@ static int open_model(training *t, recipe *r, const recipe_assignments *said)
   return code == TSR_EXIT_OK ? check_vocabularies(t, r, &info, folder) : code;
 }
 
+static int hears(const training *t)
+{
+  return tsr_model_config(t->model)->mels > 0;
+}
+
+static int check_input(const training *t, const recipe *r)
+{
+  if (hears(t) == !is_empty(r->speech)) {
+    return TSR_EXIT_OK;
+  }
+  tsr_cli_error("%s reads %s: it is trained on %s", first_model(r), hears(t) ? "sound" : "text",
+                hears(t) ? "--speech" : "pairs of sentences");
+  return TSR_EXIT_INPUT;
+}
+
 /* Of a batch: no more than the model has positions, once it is rounded up to a whole bucket. 0 if there is none. */
 static int32_t widest(const training *t, const recipe *r)
 {
@@ -226,6 +327,35 @@ static int check_widths(const training *t, const recipe *r)
   tsr_cli_error("a model with max_positions %d has no room for a batch of width %d in steps of bucket, %d",
                 tsr_model_config(t->model)->max_positions, needed, r->bucket);
   return TSR_EXIT_USAGE;
+}
+
+static tsr_training_sounds sounds_of(const training *t, const recipe *r)
+{
+  return (tsr_training_sounds){TSR_SIZED(tsr_training_sounds),
+                               .mels = r->mels,
+                               .positions = tsr_model_config(t->model)->source_positions,
+                               .language = language_of(r),
+                               .whole = r->whole_windows,
+                               .timestamps = r->timestamps,
+                               .time_masks = r->time_masks,
+                               .time_width = r->time_mask_width,
+                               .time_share = r->time_mask_share,
+                               .mel_masks = r->mel_masks,
+                               .mel_width = r->mel_mask_width < r->mels ? r->mel_mask_width : r->mels,
+                               .plugins_path = tsr_cli_audio_path()};
+}
+
+/* What suits sounds where nothing is said: greedy search, as Whisper's folders have it, and whole windows. */
+static int suit_speech(recipe *r, const recipe_assignments *said)
+{
+  int code = TSR_EXIT_OK;
+  if (!recipe_is_said(said, "save_beam")) {
+    code = recipe_impose(r, said, "save_beam", "1", "a model of speech");
+  }
+  if (code == TSR_EXIT_OK && !recipe_is_said(said, "max_source")) {
+    code = recipe_impose(r, said, "max_source", "0", "a model of speech");
+  }
+  return code;
 }
 
 static int open_task(training *t, const recipe *r)
@@ -255,7 +385,14 @@ int training_open(training *t, recipe *r, const recipe_assignments *said, int dr
     code = open_model(t, r, said);
   }
   if (code == TSR_EXIT_OK) {
+    code = check_input(t, r);
+  }
+  if (code == TSR_EXIT_OK) {
     code = check_widths(t, r);
+  }
+  if (code == TSR_EXIT_OK && hears(t)) {
+    code = suit_speech(r, said);
+    t->sounds = sounds_of(t, r);
   }
   if (code == TSR_EXIT_OK && !dry_run) {
     code = ranks_runtime(t->comm, &t->runtime);
@@ -319,22 +456,34 @@ static int32_t longest(const training *t, const recipe *r, int32_t wanted)
   return wanted < most ? wanted : most;
 }
 
+/* Of sounds: positions of the longest. */
+static int32_t longest_sound(const training *t, const recipe *r)
+{
+  const int32_t window = tsr_model_config(t->model)->source_positions;
+  return r->max_source > 0 && r->max_source < window ? r->max_source : window;
+}
+
+static const char *source_of(const recipe *r)
+{
+  return !is_empty(r->speech) ? r->speech : is_empty(r->tsv) ? r->source : r->tsv;
+}
+
 static tsr_training_data_options data_of(const training *t, const recipe *r)
 {
-  return (tsr_training_data_options){
-      TSR_SIZED(tsr_training_data_options),
-      .files = {.source = text_or_null(is_empty(r->tsv) ? r->source : r->tsv), .target = text_or_null(r->target)},
-      .tokenizer = t->tokenizer,
-      .task = t->task.kind != 0 ? &t->task : NULL,
-      .batch_tokens = r->batch_tokens,
-      .max_source = longest(t, r, r->max_source),
-      .max_target = longest(t, r, r->max_target),
-      .max_ratio = r->max_ratio,
-      .step = r->bucket,
-      .pool = r->pool,
-      .seed = (uint64_t)r->seed,
-      .shuffle = 1,
-      .epochs = r->epochs};
+  return (tsr_training_data_options){TSR_SIZED(tsr_training_data_options),
+                                     .files = {.source = text_or_null(source_of(r)), .target = text_or_null(r->target)},
+                                     .sounds = hears(t) ? &t->sounds : NULL,
+                                     .tokenizer = t->tokenizer,
+                                     .task = t->task.kind != 0 ? &t->task : NULL,
+                                     .batch_tokens = r->batch_tokens,
+                                     .max_source = hears(t) ? longest_sound(t, r) : longest(t, r, r->max_source),
+                                     .max_target = longest(t, r, r->max_target),
+                                     .max_ratio = r->max_ratio,
+                                     .step = r->bucket,
+                                     .pool = r->pool,
+                                     .seed = (uint64_t)r->seed,
+                                     .shuffle = 1,
+                                     .epochs = r->epochs};
 }
 
 int training_options(training *t, const recipe *r, tsr_training_run_options *o)
