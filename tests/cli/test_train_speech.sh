@@ -82,6 +82,24 @@ run 0 transcribe --model "$work/model" --device cpu --language en --no-timestamp
 check 'another text is heard' cmp -s "$out" "$work/expected"
 run 0 info "$work/model"
 
+# The word error rate of a list, as the model hears it; and of two lists of which one text is wrong.
+run 0 eval "$work/model" --source "$work/list.tsv" --device cpu --source-lang en --json
+tail -n 1 "$out" >"$work/json"
+check 'eval: words' test "$(json wer "$work/json")" = 0.0
+sed 's/one/1/' "$work/texts" >"$work/wrong"
+run 0 eval "$work/model" --source "$work/paths" --reference "$work/wrong" --device cpu --source-lang en \
+  --normalizer basic --sentences "$work/errors"
+stdout_has '  3.33'
+check 'eval: sentences' test "$(head -n 2 "$work/errors" | tr '\t\n' '|;')" = \
+  '1|33.33|This is 1.|This is one.;2|0.00|This is two.|This is two.;'
+run 2 eval "$work/model" --source "$work/list.tsv" --compare greedy,beam4
+stderr_has 'the model hears sounds'
+run 2 eval "$work/model" --source "$work/list.tsv" --target-lang fr
+stderr_has '--target-lang is for text'
+sed 's/one.wav/nobody.wav/' "$work/list.tsv" >"$work/lost.tsv"
+run 3 eval "$work/model" --source "$work/lost.tsv" --device cpu
+stderr_has 'sounds/nobody.wav'
+
 # In parts it is the same training, bit for bit; so are the masks, and which windows are whole.
 train 0 --steps 12 --whole-windows 0.5 --timestamps 0.5 --out "$work/whole"
 train 0 --steps 5 --whole-windows 0.5 --timestamps 0.5 --out "$work/parts"

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "tessera/corpus.h"
+#include "tessera/files.h"
 #include "tools/tessera/commands.h"
+#include "tools/tessera/commands/eval_speech.h"
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
@@ -31,7 +33,8 @@ typedef struct settings {
   const char *spellings;
   int32_t normalizer; /* TSR_NORMALIZER_*; 0: none */
   int wer;
-  int64_t worst; /* 0: the default */
+  const char *sentences; /* path; NULL: none are written */
+  int64_t worst;         /* 0: the default */
   int analysis;
   int json;
   int timings;
@@ -49,6 +52,11 @@ typedef struct session {
   int32_t variant;
   translator translator;
   tsr_generate_options searches[EVALUATION_VARIANTS];
+  int hears; /* the model reads sounds */
+  listener listener;
+  FILE *lines; /* of --sentences, in memory, until all are there */
+  char *lines_text;
+  size_t lines_size;
 } session;
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
@@ -80,9 +88,14 @@ static int check_files(const char *me, const settings *options)
              : tsr_cli_usage(me, "compares %d files at most", (int)EVALUATION_VARIANTS);
 }
 
+/* A model may be one of speech, whose word error rate is told unasked. */
 static int check_normalizer(const char *me, const settings *options)
 {
-  if (options->normalizer && !options->wer) {
+  const int has_wer = options->wer || options->translator.model;
+  if (options->sentences && !has_wer) {
+    return tsr_cli_usage(me, "--sentences is for --wer, which is missing");
+  }
+  if (options->normalizer && !has_wer) {
     return tsr_cli_usage(me, "--normalizer is for --wer, which is missing");
   }
   if (options->spellings && options->normalizer != TSR_NORMALIZER_ENGLISH) {
@@ -169,8 +182,8 @@ static int choose_variants(session *s)
   const settings *options = &s->options;
   e->n_references = options->references.n > 0 ? options->references.n : 1;
   e->keeps = options->analysis || options->html || options->compare.n > 0 || options->hypotheses.n > 1;
-  e->has_cuts = options->translator.model != NULL;
-  e->has_wer = options->wer;
+  e->has_cuts = options->translator.model != NULL && !s->hears;
+  e->has_wer = options->wer || s->hears;
   e->normalizer = s->normalizer;
   if (options->compare.n > 0) {
     return choose_compared(s);
@@ -181,7 +194,8 @@ static int choose_variants(session *s)
   }
   if (options->translator.model) {
     char name[EVALUATION_NAME];
-    snprintf(name, sizeof name, s->translator.options.beam > 1 ? "beam%d" : "greedy", (int)s->translator.options.beam);
+    const int32_t beam = s->hears ? s->listener.search.beam : s->translator.options.beam;
+    snprintf(name, sizeof name, beam > 1 ? "beam%d" : "greedy", (int)beam);
     set_name(&e->variants[0], name);
     s->searches[0] = s->translator.options;
   }
@@ -230,6 +244,42 @@ static int read_further(tsr_text_file *file, int64_t number, int ends, tsr_span 
   return TSR_EXIT_OK;
 }
 
+/* A line of --sentences: number, word error rate, reference, output. */
+static int write_line(session *s, const evaluation_sentence *sentence, tsr_span text)
+{
+  tsr_scorer *scorer = NULL;
+  tsr_wer wer = {0};
+  tsr_status status = tsr_scorer_create(TSR_METRIC_WER, &scorer);
+  if (status == TSR_OK && s->normalizer) {
+    status = tsr_scorer_set_normalizer(scorer, s->normalizer);
+  }
+  if (status == TSR_OK) {
+    status = tsr_scorer_add_references(scorer, text, sentence->references, s->evaluation.n_references);
+  }
+  if (status == TSR_OK) {
+    status = tsr_scorer_wer(scorer, &wer);
+  }
+  tsr_scorer_destroy(scorer);
+  if (status == TSR_OK) {
+    const tsr_span *reference = &sentence->references[0];
+    fprintf(s->lines, "%lld\t%.2f\t", (long long)sentence->number, wer.score);
+    fwrite(reference->bytes, 1, reference->size, s->lines);
+    fputc('\t', s->lines);
+    fwrite(text.bytes, 1, text.size, s->lines);
+    fputc('\n', s->lines);
+  }
+  return tsr_cli_fail(status);
+}
+
+static int add_output(session *s, int32_t variant, int64_t sentence, tsr_span text, int is_cut)
+{
+  int code = TSR_EXIT_OK;
+  if (s->lines && variant == 0) {
+    code = write_line(s, &s->evaluation.sentences[sentence], text);
+  }
+  return code == TSR_EXIT_OK ? evaluation_add_output(&s->evaluation, variant, sentence, text, is_cut) : code;
+}
+
 /* Reads what belongs to a pair, or that nothing does, and adds it. */
 static int add_pair(session *s, const tsr_corpus_pair *pair, int64_t number, int ends)
 {
@@ -253,11 +303,13 @@ static int add_pair(session *s, const tsr_corpus_pair *pair, int64_t number, int
   outputs[0] = (tsr_span){pair->source, pair->source_size};
   source = options->translator.model ? outputs[0] : source;
   code = evaluation_add(e, pair->number, source, references);
-  if (options->translator.model && code == TSR_EXIT_OK) {
+  if (s->hears && code == TSR_EXIT_OK) {
+    code = listener_add(&s->listener, pair->source, pair->source_size);
+  } else if (options->translator.model && code == TSR_EXIT_OK) {
     code = translator_add(&s->translator, options->source, pair->number, pair->source, pair->source_size);
   }
   for (int32_t i = 0; i < options->hypotheses.n && code == TSR_EXIT_OK; i++) {
-    code = evaluation_add_output(e, i, e->n - 1, outputs[i], 0);
+    code = add_output(s, i, e->n - 1, outputs[i], 0);
   }
   return code;
 }
@@ -268,9 +320,14 @@ static int take_translation(void *user, const translation *t)
 {
   session *s = user;
   tsr_span text = {t->hypothesis->text, strlen(t->hypothesis->text)};
-  return t->rank > 0
-             ? TSR_EXIT_OK
-             : evaluation_add_output(&s->evaluation, s->variant, s->first + t->index, text, t->hypothesis->is_cut);
+  return t->rank > 0 ? TSR_EXIT_OK : add_output(s, s->variant, s->first + t->index, text, t->hypothesis->is_cut);
+}
+
+/* listener_take_fn */
+static int take_transcript(void *user, int32_t sound, const char *text, size_t size)
+{
+  session *s = user;
+  return add_output(s, 0, s->first + sound, (tsr_span){text, size}, 0);
 }
 
 static int translate_chunk(session *s)
@@ -278,6 +335,9 @@ static int translate_chunk(session *s)
   evaluation *e = &s->evaluation;
   tsr_translator_statistics before, after;
   int code = TSR_EXIT_OK;
+  if (s->hears) {
+    return listener_transcribe(&s->listener, take_transcript, s);
+  }
   for (int32_t v = 0; v < e->n_variants && code == TSR_EXIT_OK; v++) {
     s->variant = v;
     tsr_translator_measure(s->translator.translator, &before);
@@ -357,16 +417,54 @@ static int open_normalizer(session *s)
   return code;
 }
 
+/* A model of either kind. */
+static int open_model(session *s)
+{
+  const settings *options = &s->options;
+  int code = listener_hears(options->translator.model, &s->hears);
+  if (code != TSR_EXIT_OK || !s->hears) {
+    return code == TSR_EXIT_OK ? translator_open(&s->translator, &options->translator) : code;
+  }
+  if (options->compare.n > 0 || options->timings) {
+    return tsr_cli_usage("eval", "--%s is for text; the model hears sounds",
+                         options->compare.n > 0 ? "compare" : "timings");
+  }
+  return listener_open(&s->listener, &options->translator, options->source);
+}
+
+static int open_lines(session *s)
+{
+  s->lines = s->options.sentences ? open_memstream(&s->lines_text, &s->lines_size) : NULL;
+  return s->options.sentences && !s->lines ? tsr_cli_no_memory() : TSR_EXIT_OK;
+}
+
+static int write_lines(session *s)
+{
+  if (!s->lines) {
+    return TSR_EXIT_OK;
+  }
+  const int failed = fclose(s->lines) != 0;
+  s->lines = NULL;
+  return failed ? tsr_cli_no_memory()
+                : tsr_cli_fail(tsr_file_replace(s->options.sentences, s->lines_text, s->lines_size));
+}
+
 static int run(void *opaque)
 {
   session *s = opaque;
   const settings *options = &s->options;
   int code = open_normalizer(s);
   if (code == TSR_EXIT_OK) {
+    code = open_lines(s);
+  }
+  if (code == TSR_EXIT_OK) {
     code = open_files(s);
   }
   if (code == TSR_EXIT_OK && options->translator.model) {
-    code = translator_open(&s->translator, &options->translator);
+    code = open_model(s);
+  }
+  if (code == TSR_EXIT_OK && options->sentences && !options->wer && !s->hears) {
+    code = tsr_cli_usage("eval", "--sentences is for --wer, which is missing");
   }
   if (code == TSR_EXIT_OK) {
     code = choose_variants(s);
@@ -376,6 +474,9 @@ static int run(void *opaque)
   }
   if (code == TSR_EXIT_OK) {
     code = read_all(s);
+  }
+  if (code == TSR_EXIT_OK) {
+    code = write_lines(s);
   }
   if (code == TSR_EXIT_OK && options->timings) {
     code = translator_print_timings(&s->translator);
@@ -392,6 +493,11 @@ static void finish(void *opaque)
   evaluation_finish(&s->evaluation);
   tsr_normalizer_destroy(s->normalizer);
   translator_finish(&s->translator);
+  listener_finish(&s->listener);
+  if (s->lines) {
+    fclose(s->lines);
+  }
+  free(s->lines_text);
   for (int32_t i = 0; i < MOST_FILES; i++) {
     tsr_text_file_close(s->references[i]);
     tsr_text_file_close(s->hypotheses[i]);
@@ -412,8 +518,8 @@ static const tsr_choice normalizers[] = {
 
 static const tsr_option rows[] = {
     {"source", "FILE", TSR_OPTION_FILE, FIELD(source),
-     .help = "sentences to translate; - is standard input. With --hypothesis: the sentences that were translated, for "
-             "--analysis"},
+     .help = "sentences to translate; - is standard input. For a model of speech: a list of sounds, from the list's "
+             "folder on. With --hypothesis: the sentences that were translated, for --analysis"},
     {"hypothesis", "FILE", TSR_OPTION_FILE, FIELD(hypotheses), .repeats = 1,
      .help = "translations; - is standard input. Several files are compared with each other"},
     {"reference", "FILE", TSR_OPTION_FILE, FIELD(references), .repeats = 1,
@@ -426,6 +532,9 @@ static const tsr_option rows[] = {
     {"spellings", "FILE", TSR_OPTION_FILE, FIELD(spellings),
      .help = "table of spellings for --normalizer english: a JSON object of strings",
      .otherwise = "normalizer.json in the model's folder"},
+    {"sentences", "FILE", TSR_OPTION_FILE, FIELD(sentences),
+     .help = "with --wer, write a line for each sentence: its number, its word error rate, the reference and the "
+             "output, with tabs between"},
     {"compare", "A,B,...", TSR_OPTION_TEXT, FIELD(compare), .is_list = 1,
      .help = "translate in several ways: greedy, beam4, beam4:0.6 (with a length penalty); print their scores, time "
              "and speed side by side, and the sentences on which they differ"},
@@ -458,7 +567,8 @@ const tsr_command tsr_command_eval = {
              "--hypothesis FILE... --reference FILE... [OPTION]...",
     .intro = "Translates the source with the model in the folder MODEL, or reads translations from a file, and prints "
              "how close they are to the reference: BLEU and chrF, as sacreBLEU 2 computes them, and with --wer the "
-             "word error rate. The version in the signature is this program's.\n"
+             "word error rate. A model of speech transcribes the sounds of a list, without timestamps, window by "
+             "window, and its word error rate is printed unasked. The version in the signature is this program's.\n"
              "\n"
              "Files are plain text with one sentence a line, or SGM or XML as WMT distributes them, compressed by gzip "
              "or zstd or not. If the source is a file of tab-separated columns, or XML, it holds the reference, too; "
@@ -470,6 +580,7 @@ const tsr_command tsr_command_eval = {
     .examples = "tessera eval tools/demo-model --source test.en --reference test.fr --beam 4\n"
                 "tessera eval tools/demo-model --source test.en --reference test.fr --compare greedy,beam4\n"
                 "tessera eval --hypothesis output.fr --reference newstest2014-fren-ref.fr.sgm\n"
+                "tessera eval model --source sounds.tsv --normalizer basic --sentences errors.tsv\n"
                 "tessera eval --hypothesis speech.txt --reference spoken.txt --wer --normalizer basic",
     .session_size = sizeof(session),
     .check = check,

@@ -61,6 +61,11 @@ const tsr_option_table translator_options = {
     .given = offsetof(translator_settings, is_given),
 };
 
+const char *translator_option_name(int32_t i)
+{
+  return rows[i].name ? rows[i].name : "";
+}
+
 int translator_settings_given(const translator_settings *settings)
 {
   return memchr(settings->is_given, 1, sizeof settings->is_given) ||

@@ -38,6 +38,9 @@ typedef struct translator_settings {
 /* The options, into translator_settings; those of the search are among them. */
 extern const tsr_option_table translator_options;
 
+/* The name of row i of these, the search's own left out; i: 0 .. N_TRANSLATOR_OPTIONS - 1. Static. */
+const char *translator_option_name(int32_t i);
+
 /* 1 if one of them was given. */
 int translator_settings_given(const translator_settings *settings);
 
