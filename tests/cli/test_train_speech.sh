@@ -109,6 +109,15 @@ train 0 --steps 12 --whole-windows 0.5 --timestamps 0.5 --time-masks 0 --mel-mas
 cmp -s "$work/whole/model.safetensors" "$work/plain/model.safetensors"
 check 'masks change nothing' test $? = 1
 
+# Validations hear sounds without masks.
+for masks in 0 20; do
+  train 0 --steps 1 --rate 1e-30 --time-masks $masks --time-mask-share 0 --mel-masks $masks \
+    --valid-source "$work/list.tsv" --bleu-sentences 0 --json --out "$work/masks$masks"
+  tail -n 1 "$out" >"$work/json"
+  json valid_loss "$work/json" >"$work/loss$masks"
+done
+check 'masks change validations' cmp "$work/loss0" "$work/loss20"
+
 # A model is trained on, with its own files, from two lists; one of English alone.
 sed 's/"max_length": 24/"max_length": 20/' "$generation" >"$work/kept" && cp "$work/kept" "$generation"
 run 0 train --speech "$work/paths" --target "$work/texts" --init "$work/model" --device cpu --steps 2 \

@@ -185,6 +185,26 @@ static void test_positions_are_frozen(void **state)
   training_close(&t);
 }
 
+/* A window that is cut has the first positions. */
+static void test_positions_of_a_cut_window(void **state)
+{
+  enum { CUT = 4, D_MODEL = 24 };
+  training t;
+  training_batch batch;
+  tsr_step_result before, after;
+  training_open(*state, "reference", &shape, &plain, &t);
+  training_batch_make(t.model, ROWS, CUT, TARGET_WIDTH, 5, &batch);
+  require_ok(tsr_trainer_set_features(t.trainer, batch.features), "features");
+  require_ok(tsr_trainer_evaluate(t.trainer, &batch.examples, 0, &before), "evaluate");
+  for (int64_t row = POSITIONS - 1; row >= 0; row--) {
+    training_set(&t, TSR_ENCODER_POSITIONS, row * D_MODEL, 3.0f);
+    require_ok(tsr_trainer_evaluate(t.trainer, &batch.examples, 0, &after), "evaluate");
+    assert_true((before.loss == after.loss) == (row >= CUT));
+  }
+  training_batch_free(&batch);
+  training_close(&t);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static void test_refused(void **state)
@@ -216,8 +236,11 @@ static void test_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_devices_agree), cmocka_unit_test(test_finite_differences),
-      cmocka_unit_test(test_sums),          cmocka_unit_test(test_positions_are_frozen),
+      cmocka_unit_test(test_devices_agree),
+      cmocka_unit_test(test_finite_differences),
+      cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_positions_are_frozen),
+      cmocka_unit_test(test_positions_of_a_cut_window),
       cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, training_setup, training_teardown);
