@@ -10,7 +10,8 @@
 #include "core/train/draws.h"
 
 enum {
-  FRAMES = 2,                     /* of a position */
+  FRAMES = 2, /* of a position */
+  MOST_POSITIONS = TSR_FEATURES_MOST / FRAMES,
   SAMPLES = FRAMES * TSR_MEL_HOP, /* likewise */
   REACH = 200                     /* samples before the middle of a frame that belong to it */
 };
@@ -23,7 +24,7 @@ static tsr_status check(const tsr_training_sounds *o)
     const char *name;
     double value, low, high;
   } numbers[] = {{"mels", o->mels, 1, TSR_MEL_MOST_MELS},
-                 {"positions", o->positions, 1, TSR_FEATURES_MOST / FRAMES},
+                 {"positions", o->positions, 1, MOST_POSITIONS},
                  {"task", o->task, TSR_SPEECH_TRANSCRIBE, TSR_SPEECH_TRANSLATE},
                  {"whole", o->whole, 0, 1},
                  {"timestamps", o->timestamps, 0, 1},

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # tessera train --speech, from outside: ten tones are learnt, heard and scored; resumed, trained on, and what is bad.
-# shellcheck disable=SC2086 # $shape is options
+# shellcheck disable=SC2086 # $shape and $parts are options
 set -u
 . "$SOURCE_ROOT/tests/cli/harness.sh"
 unset TESSERA_DEVICE
@@ -101,11 +101,12 @@ run 3 eval "$work/model" --source "$work/lost.tsv" --device cpu
 stderr_has 'sounds/nobody.wav'
 
 # In parts it is the same training, bit for bit; so are the masks, and which windows are whole.
-train 0 --steps 12 --whole-windows 0.5 --timestamps 0.5 --out "$work/whole"
-train 0 --steps 5 --whole-windows 0.5 --timestamps 0.5 --out "$work/parts"
+parts='--batch-tokens 100 --whole-windows 0.5 --timestamps 0.5' # several batches of a pass
+train 0 $parts --steps 12 --out "$work/whole"
+train 0 $parts --steps 5 --out "$work/parts"
 run 0 train --resume --out "$work/parts" --steps 12
 check 'resumed it is another' cmp "$work/whole/model.safetensors" "$work/parts/model.safetensors"
-train 0 --steps 12 --whole-windows 0.5 --timestamps 0.5 --time-masks 0 --mel-masks 0 --out "$work/plain"
+train 0 $parts --steps 12 --time-masks 0 --mel-masks 0 --out "$work/plain"
 cmp -s "$work/whole/model.safetensors" "$work/plain/model.safetensors"
 check 'masks change nothing' test $? = 1
 

@@ -14,6 +14,7 @@
 
 #include "core/base/utf8.h"
 #include "core/text/character_reference.h"
+#include "core/text/corpus.h"
 #include "tessera/corpus.h"
 #include "tessera/text.h"
 #include "tests/support/temporary.h"
@@ -271,6 +272,34 @@ static void test_pairs(void **state)
   assert_corpus_breaks(corpus, "target has more sentences than ");
   assert_message_has("which ends after 1:");
   assert_corpus_breaks(open_corpus("", "un\n"), "which ends after 0:");
+}
+
+static void assert_column(const tsr_corpus *corpus, int32_t column, const char *expected)
+{
+  const char *text;
+  size_t size;
+  tsr_corpus_column(corpus, column, &text, &size);
+  assert_int_equal(size, strlen(expected));
+  assert_memory_equal(text, expected, size);
+}
+
+/* What stands behind the pair. */
+static void test_columns(void **state)
+{
+  (void)state;
+  tsr_corpus *corpus = open_corpus("one\tun\r\ntwo\tdeux\tfr\t\tlast\r\nthree\ttrois\t\n", NULL);
+  assert_pair(corpus, "one", "un", 1);
+  assert_column(corpus, 3, "");
+  assert_pair(corpus, "two", "deux", 2);
+  assert_column(corpus, 3, "fr");
+  assert_column(corpus, 4, "");
+  assert_column(corpus, 5, "last");
+  assert_column(corpus, 6, "");
+  assert_pair(corpus, "three", "trois", 3);
+  assert_column(corpus, 3, "");
+  assert_column(corpus, 4, "");
+  assert_corpus_ends(corpus);
+  tsr_corpus_close(corpus);
 }
 
 static void test_tsv(void **state)
@@ -562,12 +591,19 @@ static void test_missing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_utf8),         cmocka_unit_test(test_spaces),
-      cmocka_unit_test(test_lines),        cmocka_unit_test(test_long_lines),
-      cmocka_unit_test(test_pairs),        cmocka_unit_test(test_tsv),
-      cmocka_unit_test(test_positions),    cmocka_unit_test(test_sgm),
-      cmocka_unit_test(test_broken_sgm),   cmocka_unit_test(test_large_sgm),
-      cmocka_unit_test(test_markup_pairs), cmocka_unit_test(test_character_references),
+      cmocka_unit_test(test_utf8),
+      cmocka_unit_test(test_spaces),
+      cmocka_unit_test(test_lines),
+      cmocka_unit_test(test_long_lines),
+      cmocka_unit_test(test_pairs),
+      cmocka_unit_test(test_tsv),
+      cmocka_unit_test(test_columns),
+      cmocka_unit_test(test_positions),
+      cmocka_unit_test(test_sgm),
+      cmocka_unit_test(test_broken_sgm),
+      cmocka_unit_test(test_large_sgm),
+      cmocka_unit_test(test_markup_pairs),
+      cmocka_unit_test(test_character_references),
       cmocka_unit_test(test_missing),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -155,6 +155,37 @@ static void test_methods(void **state)
   tsr_model_close(nn);
 }
 
+/* Convolutions by their channels and rows, and the encoder's positions: sines, then cosines, of 96 columns. */
+static void test_speech(void **state)
+{
+  (void)state;
+  tsr_transformer_config config = whisper_config();
+  config.source_vocabulary = 0;
+  config.d_model = 96;
+  config.target_vocabulary = 500;
+  tsr_model *model = NULL;
+  assert_int_equal(tsr_model_create(&config, &model), TSR_OK);
+  const expectation paper[] = {{"encoder.conv1.weight", 'U', sqrt(6.0 / (3 * 96 + 3 * 7))},
+                               {"encoder.conv2.weight", 'U', sqrt(6.0 / (3 * 96 + 3 * 96))},
+                               {"encoder.conv1.bias", 'C', 0},
+                               {"decoder.positions.weight", 'N', 1 / sqrt(96.0)}};
+  const expectation original[] = {{"encoder.conv1.weight", 'N', 0.02}, {"encoder.conv2.weight", 'N', 0.02}};
+  CHECK(model, TSR_INITIAL_XAVIER, paper);
+  CHECK(model, TSR_INITIAL_FAMILY, original);
+  for (int32_t method = TSR_INITIAL_XAVIER; method <= TSR_INITIAL_FAMILY; method++) {
+    int64_t n;
+    float *values = begin(model, "encoder.positions.weight", method, 11, &n);
+    assert_int_equal(n, 5 * 96);
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t row = i / 96, column = i % 48;
+      const double angle = (double)row * pow(10000.0, -(double)column / 47);
+      assert_true(fabs((double)values[i] - (i % 96 < 48 ? sin(angle) : cos(angle))) < 1e-5);
+    }
+    free(values);
+  }
+  tsr_model_close(model);
+}
+
 static void test_pad(void **state)
 {
   (void)state;
@@ -248,10 +279,8 @@ static void test_errors(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_methods),
-      cmocka_unit_test(test_pad),
-      cmocka_unit_test(test_bits),
-      cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_methods), cmocka_unit_test(test_speech), cmocka_unit_test(test_pad),
+      cmocka_unit_test(test_bits),    cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
