@@ -164,4 +164,30 @@ head -n 4 "$model/sample.fr" >"$work/four.fr"
 run 0 eval "$model" --beam 1 --batch 2 --source "$work/four.en" --reference "$work/four.fr"
 stderr_has 'going on with cpu:0'
 
+# Sounds: what has ended before is written, to files or in order.
+recordings=$SOURCE_ROOT/tests/data/goldens/speech
+hear()
+{
+  expected_code=$1
+  shift
+  run "$expected_code" transcribe "$recordings/features/fox.wav" "$recordings/features/long31.wav" \
+    --model "$recordings/models/whisper_tiny_random" --language en --temperature 0 --device failing:0 "$@"
+}
+unset TESSERA_FAILING_RUNS
+mkdir "$work/heard" "$work/heard_before"
+hear 0
+cp "$out" "$work/good"
+hear 0 --out "$work/heard"
+check 'sounds: not both files' test -s "$work/heard/long31.txt"
+export TESSERA_FAILING_RUNS=60
+hear 4 --out "$work/heard_before"
+stderr_has 'failing:0: the device stopped answering'
+check 'sounds: what had ended is not written' cmp -s "$work/heard/fox.txt" "$work/heard_before/fox.txt"
+check 'sounds: what had not ended is written' test ! -e "$work/heard_before/long31.txt"
+hear 4
+check 'sounds: what had ended is not printed' test -s "$out"
+head -n "$(wc -l <"$out")" "$work/good" >"$work/expected"
+check 'sounds: something else is printed' cmp -s "$out" "$work/expected"
+check 'sounds: all is printed' test "$(wc -l <"$out")" -lt "$(wc -l <"$work/good")"
+
 finish

@@ -54,6 +54,7 @@ typedef struct item {
   tsr_audio *audio;
   writer out;       /* without a file: what is heard is written when the sound has ended */
   double heard, of; /* seconds */
+  int has_ended;
 } item;
 
 typedef struct session {
@@ -64,8 +65,11 @@ typedef struct session {
   tsr_generate_options search;
   item items[GROUP]; /* of those that were opened, in order */
   int32_t n_items;
+  tsr_transcript transcripts[GROUP]; /* of the items */
+  int32_t n_printed;                 /* items whose transcripts stand on standard output */
   tsr_cli_progress progress;
   int outcome; /* TSR_EXIT_OK, or the exit code for a file that was not good */
+  int code;    /* TSR_EXIT_OK, or why a transcript could not be written */
 } session;
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -137,7 +141,7 @@ static int32_t take_segment(void *user, int32_t sound, const tsr_segment *segmen
     return 0;
   }
   clear_bar(s);
-  const int done = writer_segment(&at->out, segment);
+  const int done = s->code == TSR_EXIT_OK && writer_segment(&at->out, segment);
   fflush(at->out.file);
   return !done;
 }
@@ -197,23 +201,35 @@ static int finish_item(session *s, item *at, const tsr_transcript *transcript)
   return s->options.folder ? write_file(s, at, transcript) : write_rest(at, stdout, transcript);
 }
 
+/* Files are written as their sounds end: what fails later takes none of them away. Standard output has them in
+ * order. */
+static void take_end(void *user, int32_t sound)
+{
+  session *s = user;
+  s->items[sound].has_ended = 1;
+  if (s->options.folder && s->code == TSR_EXIT_OK) {
+    s->code = finish_item(s, &s->items[sound], &s->transcripts[sound]);
+  }
+  while (!s->options.folder && s->code == TSR_EXIT_OK && s->n_printed < s->n_items &&
+         s->items[s->n_printed].has_ended) {
+    const int32_t next = s->n_printed++;
+    s->code = finish_item(s, &s->items[next], &s->transcripts[next]);
+  }
+}
+
 static int transcribe_items(session *s)
 {
   tsr_audio *sounds[GROUP];
-  tsr_transcript transcripts[GROUP];
   for (int32_t i = 0; i < s->n_items; i++) {
     sounds[i] = s->items[i].audio;
   }
-  int code = tsr_cli_fail(tsr_transcribe(s->transcriber, s->n_items, sounds, &s->request, transcripts));
-  const int is_done = code == TSR_EXIT_OK;
-  for (int32_t i = 0; is_done && i < s->n_items; i++) {
-    if (code == TSR_EXIT_OK) {
-      code = finish_item(s, &s->items[i], &transcripts[i]);
-    }
-    tsr_transcript_finish(&transcripts[i]);
+  s->n_printed = 0;
+  const tsr_status status = tsr_transcribe(s->transcriber, s->n_items, sounds, &s->request, s->transcripts);
+  for (int32_t i = 0; status == TSR_OK && i < s->n_items; i++) {
+    tsr_transcript_finish(&s->transcripts[i]);
   }
   clear_bar(s);
-  return code;
+  return s->code == TSR_EXIT_OK ? tsr_cli_fail(status) : s->code;
 }
 
 static void close_items(session *s)
@@ -294,6 +310,7 @@ static int make_request(session *s)
   s->request.search = &s->search;
   s->request.segment = take_segment;
   s->request.heard = take_progress;
+  s->request.ended = take_end;
   s->request.user = s;
   return TSR_EXIT_OK;
 }
