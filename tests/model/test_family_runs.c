@@ -332,8 +332,10 @@ static void test_training(void **state)
                                  .labels = labels,
                                  .target_tokens = BATCH * TARGET};
   for (int32_t i = 0; i < N_FAMILY_CONFIGS; i++) {
-    int is_refused = strstr(family_configs[i], "_layers\":0") || strstr(family_configs[i], "whisper") ||
-                     strstr(family_configs[i], "t5gemma");
+    if (strstr(family_configs[i], "whisper")) {
+      continue; /* it reads no ids: test_speech_training */
+    }
+    const int is_refused = strstr(family_configs[i], "_layers\":0") || strstr(family_configs[i], "t5gemma");
     setup s;
     tsr_trainer *trainer = NULL;
     double first = 0.0;

@@ -12,8 +12,8 @@ const tsr_variable tsr_variables[] = {
      "folders to search for backends, colon-separated, before those that were installed"},
     {"TESSERA_LOG", TSR_READER_PROGRAM, 1, "`error`, `warning` (default), `info`, `debug`: what is printed on stderr"},
     {TSR_TEMPORARY_VARIABLE, TSR_READER_PROGRAM, 0,
-     "folder for temporary files of `tessera bench` and `tessera report`, and for copies of sound that comes through a "
-     "pipe; default: `" TSR_TEMPORARY "`"},
+     "folder for temporary files of `tessera bench` and `tessera report`, for copies of sound that comes through a "
+     "pipe, and for uploads of sound to `tessera serve`; default: `" TSR_TEMPORARY "`"},
     {"TESSERA_THREADS", TSR_READER_CPU, 0,
      "threads of the backend; default: one for each physical core that the process may use"},
     {"TESSERA_CPU_LEVEL", TSR_READER_CPU, 0,

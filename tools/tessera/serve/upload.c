@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/platform/paths.h"
+
 static int refuse(upload *u, int status, const char *format, ...) TSR_PRINTF(3, 4);
 static int refuse(upload *u, int status, const char *format, ...)
 {
@@ -23,8 +25,8 @@ static int refuse(upload *u, int status, const char *format, ...)
 static int open_file(upload *u)
 {
   char path[512];
-  const char *folder = getenv("TMPDIR");
-  const int n = snprintf(path, sizeof path, "%s/tessera-upload-XXXXXX", folder && *folder ? folder : "/tmp");
+  const char *folder = getenv(TSR_TEMPORARY_VARIABLE);
+  const int n = snprintf(path, sizeof path, "%s/tessera-upload-XXXXXX", folder && *folder ? folder : TSR_TEMPORARY);
   u->descriptor = n > 0 && (size_t)n < sizeof path ? mkstemp(path) : -1;
   if (u->descriptor < 0) {
     return refuse(u, 500, "The file cannot be kept: %s", strerror(errno));
