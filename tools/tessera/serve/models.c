@@ -92,7 +92,6 @@ static int make_room(models *m, const model *wanted)
 /* With the lock. */
 static void take_instance(models *m, model *of, instance *by)
 {
-  by->models = m;
   by->model = of;
   by->bytes = of->bytes;
   of->open = by;
