@@ -188,6 +188,15 @@ class Speech(unittest.TestCase):
         self.assertEqual(hear(self.server, b"root:x:0:0")[0], 415)
         self.assertEqual(hear(self.server, b"")[0], 400)
 
+    def test_a_form_that_was_cut(self):
+        """All of the sound is there, and something is missing behind it."""
+        body = form(sound("fox"), [])
+        for cut, status in [(0, 200), (len(f"--{BOUNDARY}--\r\n"), 400), (2000, 400)]:
+            got = self.server.ask("POST", HEAR, body[: len(body) - cut], f"multipart/form-data; boundary={BOUNDARY}")
+            self.assertEqual(got[0], status, (cut, got[1]))
+            if status == 400:
+                self.assertIn("ends before its last delimiter", got[1]["error"]["message"])
+
     def test_a_client_that_leaves(self):
         """A long sound whose client leaves ends, and one that waits behind it is not heard at all."""
         before = self.server.metric("tessera_sound_seconds_total"), self.server.metric("tessera_gone_total")
