@@ -299,7 +299,6 @@ static void test_columns(void **state)
   assert_column(corpus, 3, "");
   assert_column(corpus, 4, "");
   assert_corpus_ends(corpus);
-  tsr_corpus_close(corpus);
 }
 
 static void test_tsv(void **state)

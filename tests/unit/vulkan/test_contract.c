@@ -38,6 +38,7 @@
 #include "shaders/contract/reduce.h"
 #include "shaders/contract/relative.h"
 #include "shaders/contract/relative_gradient.h"
+#include "shaders/contract/rotate.h"
 #include "shaders/contract/scatter.h"
 #include "shaders/contract/scatter_add.h"
 #include "shaders/contract/scatter_sort.h"
@@ -82,6 +83,7 @@ static const struct family {
     {"reduce", sizeof(tsr_vk_reduce_push)},
     {"relative_gradient", sizeof(tsr_vk_relative_gradient_push)},
     {"relative", sizeof(tsr_vk_relative_push)},
+    {"rotate", sizeof(tsr_vk_rotate_push)},
     {"scatter_add", sizeof(tsr_vk_scatter_add_push)},
     {"scatter_sort", sizeof(tsr_vk_scatter_sort_push)},
     {"scatter", sizeof(tsr_vk_scatter_push)},
