@@ -172,7 +172,7 @@ static tsr_status read_json(const char *folder, const char *name, json_t **root)
   char *path = folder ? tsr_path_join(folder, name) : NULL;
   tsr_file file = {0};
   *root = NULL;
-  tsr_status status = folder && !path ? TSR_ERR_OUT_OF_MEMORY : TSR_OK;
+  tsr_status status = folder && !path ? tsr_fail_memory(strlen(folder) + strlen(name) + 2) : TSR_OK;
   if (path && tsr_path_exists(path)) {
     status = tsr_file_read(path, &file);
     if (status == TSR_OK) {

@@ -230,8 +230,10 @@ static void hear(instance *by, run *r)
   count(0, 1, 0, 1);
   char *language = first->wishes.language ? strdup(first->wishes.language) : NULL;
   char *prompt = first->wishes.prompt ? strdup(first->wishes.prompt) : NULL;
-  tsr_status status = TSR_ERR_OUT_OF_MEMORY;
-  if (!language == !first->wishes.language && !prompt == !first->wishes.prompt) {
+  tsr_status status;
+  if (!language != !first->wishes.language || !prompt != !first->wishes.prompt) {
+    status = tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  } else {
     r->wishes.language = language;
     r->wishes.prompt = prompt;
     status = sound_is_over(first) ? TSR_ERR_CANCELLED : transcribe(r);

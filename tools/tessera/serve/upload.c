@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/platform/paths.h"
+#include "tools/tessera/common/path.h"
 
 static int refuse(upload *u, int status, const char *format, ...) TSR_PRINTF(3, 4);
 static int refuse(upload *u, int status, const char *format, ...)
@@ -24,15 +24,18 @@ static int refuse(upload *u, int status, const char *format, ...)
 /* A file that goes when its descriptor is closed. The client's name of it is never used. */
 static int open_file(upload *u)
 {
-  char path[512];
-  const char *folder = getenv(TSR_TEMPORARY_VARIABLE);
-  const int n = snprintf(path, sizeof path, "%s/tessera-upload-XXXXXX", folder && *folder ? folder : TSR_TEMPORARY);
-  u->descriptor = n > 0 && (size_t)n < sizeof path ? mkstemp(path) : -1;
-  if (u->descriptor < 0) {
-    return refuse(u, 500, "The file cannot be kept: %s", strerror(errno));
+  char *path = path_in_temporary("tessera-upload-XXXXXX");
+  if (!path) {
+    return refuse(u, 500, "The server is out of memory");
   }
-  (void)unlink(path);
-  return 1;
+  u->descriptor = mkstemp(path);
+  const int is_open = u->descriptor >= 0;
+  const int failed = errno;
+  if (is_open) {
+    (void)unlink(path);
+  }
+  free(path);
+  return is_open || refuse(u, 500, "The file cannot be kept: %s", strerror(failed));
 }
 
 static int begin_part(void *user, const multipart_part *part)
