@@ -464,6 +464,10 @@ static void submit(void *user)
   if (status == TSR_OK) {
     tsr_audio_describe(s->sound.audio, &info);
   }
+  if (status != TSR_OK && sound_is_over(&s->sound)) { /* its reading was given up */
+    on_done(&s->sound.segment, is_cancelled(&s->sound.segment) ? SEGMENT_CANCELLED : SEGMENT_LATE, NULL);
+    return;
+  }
   if (status != TSR_OK) {
     reply_unreadable(c, status);
   } else if (s->sound.most_seconds > 0 && (double)info.samples > s->sound.most_seconds * TSR_AUDIO_RATE) {
