@@ -28,6 +28,7 @@ enum {
   FEATURE_I8MM = 32,
   FEATURE_AMX = 64,
   FEATURE_AVX512_BF16 = 128,
+  FEATURE_SLOW_BF16 = 256, /* the same, with less done in a second than in f32 */
 };
 
 #if defined(__x86_64__)
@@ -38,6 +39,15 @@ static uint64_t saved_state(void)
   uint32_t low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (uint64_t)high << 32 | low;
+}
+
+/* VDPBF16PS has two products where an FMA has one. AMD's processors begin as many of them; Intel's, which have tiles for
+ * bf16, begin one where they begin four FMAs. */
+static uint32_t feature_bf16(void)
+{
+  uint32_t a, b, c, d;
+  const int is_intel = __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+  return is_intel ? FEATURE_SLOW_BF16 : FEATURE_AVX512_BF16;
 }
 
 static uint32_t cpu_features(void)
@@ -64,7 +74,7 @@ static uint32_t cpu_features(void)
   }
   if ((found & FEATURE_AVX2) && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
     found |= a >> 4 & 1 ? FEATURE_AVX_VNNI : 0;
-    found |= (found & FEATURE_AVX512) && (a >> 5 & 1) ? FEATURE_AVX512_BF16 : 0;
+    found |= (found & FEATURE_AVX512) && (a >> 5 & 1) ? feature_bf16() : 0;
   }
   return found;
 }
@@ -92,7 +102,7 @@ static uint32_t cpu_features(void)
 
 #endif
 
-/* One row per level that was compiled in, worst first. */
+/* One row per level that was compiled in, worst first; two of a level that not every CPU has in the same place. */
 #define LEVEL(name) extern const cpu_operator cpu_operators_##name[CPU_OP_COUNT]
 LEVEL(emulated);
 LEVEL(emulatedbf16);
@@ -128,11 +138,18 @@ static const struct {
 #if defined(CPU_WITH_AVX512)
     {{"avx512", "AVX-512", 0, 0, cpu_operators_avx512}, FEATURE_AVX512},
 #endif
+#if defined(CPU_WITH_AVX512BF16)
+#define AVX512BF16                                                                                                     \
+  {                                                                                                                    \
+    "avx512bf16", "AVX-512, VNNI, BF16", 0, 0, cpu_operators_avx512bf16                                                \
+  }
+    {AVX512BF16, FEATURE_AVX512_VNNI | FEATURE_SLOW_BF16},
+#endif
 #if defined(CPU_WITH_AVX512VNNI)
     {{"avx512vnni", "AVX-512, VNNI", 0, 0, cpu_operators_avx512vnni}, FEATURE_AVX512_VNNI},
 #endif
 #if defined(CPU_WITH_AVX512BF16)
-    {{"avx512bf16", "AVX-512, VNNI, BF16", 0, 0, cpu_operators_avx512bf16}, FEATURE_AVX512_VNNI | FEATURE_AVX512_BF16},
+    {AVX512BF16, FEATURE_AVX512_VNNI | FEATURE_AVX512_BF16},
 #endif
 #if defined(CPU_WITH_AMX)
     {{"amx", "AVX-512, VNNI, AMX-INT8, AMX-BF16", 0, 1, cpu_operators_amx}, FEATURE_AVX512_VNNI | FEATURE_AMX},
