@@ -30,12 +30,13 @@ from .errors import (
     TesseraError,
     UnsupportedError,
 )
-from .evaluate import Bleu, Chrf, Evaluation, evaluate
+from .evaluate import Bleu, Chrf, Evaluation, WordErrors, evaluate, word_errors
 from .options import Options
 from .program import Executable, Masking, Program, Tensor
 from .recipe import Recipe
 from .results import Hypothesis, Translation
 from .trainer import Trainer, TrainingResult, TrainingStep, Validation
+from .transcriber import Segment, Transcriber, Transcript, Word
 from .translator import Score, Translator
 
 __all__ = [
@@ -68,18 +69,24 @@ __all__ = [
     "Program",
     "Recipe",
     "Score",
+    "Segment",
     "ShapeError",
     "Tensor",
     "TesseraError",
     "Trainer",
     "TrainingResult",
     "TrainingStep",
+    "Transcriber",
+    "Transcript",
     "Translation",
     "Translator",
     "UnsupportedError",
     "Validation",
+    "Word",
+    "WordErrors",
     "check",
     "devices",
     "evaluate",
     "problems",
+    "word_errors",
 ]

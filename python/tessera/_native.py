@@ -62,6 +62,15 @@ def backend_path() -> Optional[bytes]:
     return os.fsencode(":".join(found)) if found else None
 
 
+def audio_path() -> Optional[bytes]:
+    """Likewise the plugins that read sounds."""
+    chosen = os.environ.get("TESSERA_LIBRARY")
+    if not chosen or "TESSERA_BACKEND_PATH" in os.environ:
+        return None
+    folder = pathlib.Path(chosen).resolve().parent.parent / "backends" / "audio"
+    return os.fsencode(folder) if folder.is_dir() else None
+
+
 def text_of(pointer: Any) -> str:
     """A text of the library's."""
     return str(ffi.string(pointer).decode("utf-8", "replace"))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good translations are: BLEU and chrF, as sacreBLEU 2 computes them."""
+"""How good texts are: BLEU and chrF, as sacreBLEU 2 computes them, and the word error rate."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, List, Sequence, Tuple, Union
+import os
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from ._native import check, ffi, lib, text_of
 from .errors import InvalidArgumentError
@@ -43,23 +44,87 @@ class Evaluation:
     chrf: Chrf
 
 
+@dataclasses.dataclass(frozen=True)
+class WordErrors:
+    """The word error rate of a corpus, and the errors that it counts."""
+
+    score: float
+    """Percent of the references' words; NaN if these have none."""
+    substitutions: int
+    deletions: int
+    insertions: int
+    reference_words: int
+    hypothesis_words: int
+    signature: str
+
+
 def evaluate(hypotheses: Sequence[str], references: Sequence[Union[str, Sequence[str]]]) -> Evaluation:
     """Compares translations with their references: one of each, or a list of several."""
-    if isinstance(hypotheses, str) or isinstance(references, str) or len(hypotheses) != len(references):
-        raise InvalidArgumentError("evaluate: as many references as hypotheses, please, each in a list")
     made = ffi.new("tsr_scorer **")
     check(lib.tsr_scorer_create(lib.TSR_METRIC_BLEU | lib.TSR_METRIC_CHRF, made))
     scorer = made[0]
     try:
-        for hypothesis, reference in zip(hypotheses, references):
-            texts = [reference] if isinstance(reference, str) else list(reference)
-            held: List[Any] = []
-            one = _spans([hypothesis], held)
-            others = _spans(texts, held)
-            check(lib.tsr_scorer_add_references(scorer, one[0], others, len(texts)))
+        _add(scorer, hypotheses, references, "evaluate")
         return Evaluation(_bleu(scorer), _chrf(scorer))
     finally:
         lib.tsr_scorer_destroy(scorer)
+
+
+def word_errors(
+    hypotheses: Sequence[str],
+    references: Sequence[Union[str, Sequence[str]]],
+    normalizer: Optional[str] = None,
+    *,
+    spellings: Optional[Union[str, "os.PathLike[str]"]] = None,
+    letters: bool = False,
+    remove_diacritics: bool = False,
+) -> WordErrors:
+    """Compares transcripts with what was said: one text of each, or a list of several.
+
+    normalizer: ``"basic"`` or ``"english"``, Whisper's, which make alike what two writers may write differently; None:
+        texts are compared as they stand.
+    spellings: of ``"english"``: the file of its table, such as normalizer.json in the folder of a model.
+    letters, remove_diacritics: of ``"basic"``: characters are counted instead of words; letters lose their marks."""
+    kinds = {"basic": lib.TSR_NORMALIZER_BASIC, "english": lib.TSR_NORMALIZER_ENGLISH}
+    if normalizer is not None and normalizer not in kinds:
+        raise InvalidArgumentError(f"normalizer={normalizer!r}: there are {', '.join(kinds)}, and None")
+    if normalizer is None and (spellings is not None or letters or remove_diacritics):
+        raise InvalidArgumentError("word_errors: spellings, letters and remove_diacritics belong to a normalizer")
+    normal, scorer = ffi.new("tsr_normalizer **"), ffi.new("tsr_scorer **")
+    try:
+        check(lib.tsr_scorer_create(lib.TSR_METRIC_WER, scorer))
+        if normalizer is not None:
+            flags = lib.TSR_NORMALIZE_LETTERS if letters else 0
+            flags |= lib.TSR_NORMALIZE_DIACRITICS if remove_diacritics else 0
+            path = ffi.NULL if spellings is None else ffi.new("char[]", os.fsencode(os.fspath(spellings)))
+            check(lib.tsr_normalizer_create(kinds[normalizer], flags, path, normal))
+            check(lib.tsr_scorer_set_normalizer(scorer[0], normal[0]))
+        _add(scorer[0], hypotheses, references, "word_errors")
+        found = ffi.new("tsr_wer *")
+        check(lib.tsr_scorer_wer(scorer[0], found))
+        return WordErrors(
+            found.score,
+            found.substitutions,
+            found.deletions,
+            found.insertions,
+            found.reference_words,
+            found.hypothesis_words,
+            _signature(scorer[0], lib.TSR_METRIC_WER),
+        )
+    finally:
+        lib.tsr_scorer_destroy(scorer[0])
+        lib.tsr_normalizer_destroy(normal[0])
+
+
+def _add(scorer: Any, hypotheses: Sequence[str], references: Sequence[Union[str, Sequence[str]]], name: str) -> None:
+    if isinstance(hypotheses, str) or isinstance(references, str) or len(hypotheses) != len(references):
+        raise InvalidArgumentError(f"{name}: as many references as hypotheses, please, each in a list")
+    for hypothesis, reference in zip(hypotheses, references):
+        texts = [reference] if isinstance(reference, str) else list(reference)
+        held: List[Any] = []
+        one = _spans([hypothesis], held)
+        others = _spans(texts, held)
+        check(lib.tsr_scorer_add_references(scorer, one[0], others, len(texts)))
 
 
 def _spans(texts: Sequence[str], held: List[Any]) -> Any:

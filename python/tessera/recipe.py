@@ -26,7 +26,7 @@ class Recipe:
     """Instead of ``source`` and ``target``: a file with both sides, TSV or XML."""
 
     speech: Optional[str] = None
-    """Sounds to train a model of speech on, which ``tessera train`` alone does."""
+    """Instead of ``source``: a list of sounds to train a model of speech on, and what is said in them."""
 
     language: Optional[str] = None
     """Of sounds that name none; none: the model hears one language."""
@@ -359,7 +359,7 @@ _KEYS: List[_Key] = [
         "choice",
         "marian",
         None,
-        ("marian", "nn_transformer", "bart", "pegasus", "t5", "mt5", "umt5", "whisper"),
+        ("marian", "nn_transformer", "bart", "pegasus", "t5", "mt5", "umt5", "t5gemma", "whisper"),
         "fixed",
     ),
     _Key("d_model", "int", 256, 64, (1, 65536), "fixed"),

@@ -139,16 +139,19 @@ class Trainer:
 
     def _check(self) -> None:
         value = self._value
-        has_task, has_tsv = bool(value("task")), bool(value("tsv"))
-        if value("speech"):
-            raise InvalidArgumentError("speech: sounds are trained on by `tessera train` alone")
+        has_task, has_tsv, has_speech = bool(value("task")), bool(value("tsv")), bool(value("speech"))
         has_pairs = bool(value("source") and value("target"))
-        if has_task + has_tsv + has_pairs != 1 or bool(value("source")) != bool(value("target")):
-            raise InvalidArgumentError("either source and target, or tsv, or task is needed")
+        has_half = bool(value("source")) != bool(value("target"))
+        if (
+            has_task + has_tsv + has_pairs + has_speech != 1
+            or (has_half and not has_speech)
+            or (has_speech and value("source"))
+        ):
+            raise InvalidArgumentError("either source and target, or tsv, or speech, or task is needed")
         if not value("out"):
             raise InvalidArgumentError("out is missing: the folder of the model that is made")
         if not has_task and not self._first_model() and not value("vocab"):
-            raise InvalidArgumentError("vocab is missing; `tessera vocab` makes such a folder")
+            raise InvalidArgumentError("vocab is missing; `tessera vocab` makes such a folder, of speech with --speech")
         if has_task and (value("vocab") or value("valid_source")):
             raise InvalidArgumentError("a task needs neither vocab nor valid_source")
         if not any(value(name) > 0 for name in ("steps", "epochs", "minutes", "patience", "until")):
@@ -264,6 +267,8 @@ class _Run:
             check(lib.tsr_tokenizer_open_folder(self.text(folder), made))
             self.tokenizer = made[0]
         self.open_model()
+        if self.hears():
+            self.impose("a model of speech", suits={"save_beam": 1, "max_source": 0})
         made = ffi.new("tsr_device **")
         check(lib.tsr_device_open(runtime, _native.device_name(self.value("device")).encode(), made))
         self.device = made[0]
@@ -275,10 +280,13 @@ class _Run:
             check(lib.tsr_model_open(self.text(folder), made))
             self.model = made[0]
             check(lib.tsr_model_check_weights(self.model))
+            if self.hears() != bool(self.value("speech")):
+                reads, needs = ("sound", "speech") if self.hears() else ("text", "pairs of sentences")
+                raise InvalidArgumentError(f"{folder} reads {reads}: it is trained on {needs}")
             self.take_form(folder)
             self.check_vocabularies(folder)
         else:
-            check(lib.tsr_model_create(self.describe(), made))
+            check(lib.tsr_model_create(self.describe_speech() if self.value("speech") else self.describe(), made))
             self.model = made[0]
         needed = self.value("max_length") + 1 if self.value("task") else 1
         if self.widest() < needed:
@@ -286,6 +294,29 @@ class _Run:
                 f"a model with max_positions {lib.tsr_model_config(self.model).max_positions} has no room for a batch "
                 f"of width {needed} in steps of bucket, {self.value('bucket')}"
             )
+
+    def hears(self) -> bool:
+        """Whether it is a model of speech."""
+        return bool(lib.tsr_model_config(self.model).mels > 0)
+
+    def impose(
+        self, whose: str, has: Optional[Dict[str, Any]] = None, suits: Optional[Dict[str, Any]] = None
+    ) -> None:
+        """What the recipe must have, and what suits it where it says nothing."""
+        recipe = self.trainer.recipe
+        form = {name: value for name, value in (suits or {}).items() if getattr(recipe, name) is None}
+        for name, value in (has or {}).items():
+            said = getattr(recipe, name)
+            if said is not None and said != value:
+                raise InvalidArgumentError(f"{whose} has {name} {value!r}, not {said!r}: leave it out")
+            form[name] = value
+        self.trainer.recipe = dataclasses.replace(recipe, **form)
+        self.value = self.trainer.recipe.value
+
+    def speech_tokens(self) -> Any:
+        tokens = ffi.new("tsr_speech_tokens *")
+        check(lib.tsr_speech_get_tokens(self.tokenizer, tokens))
+        return tokens
 
     def info(self) -> Any:
         info = ffi.new("tsr_tokenizer_info *")
@@ -330,6 +361,28 @@ class _Run:
         config.decoder_start_id = config.pad_id if config.pad_id >= 0 else config.eos_id
         return config
 
+    def describe_speech(self) -> Any:
+        """Likewise of a new Whisper: ids of timestamps lie behind those of the tokenizer, one for each position and one
+        more."""
+        self.impose("a model of speech", has={"family": "whisper"}, suits={"activation": "gelu"})
+        value, tokens = self.value, self.speech_tokens()
+        config = sized("tsr_transformer_config")
+        config.family = b"whisper"
+        config.d_model, config.max_positions = value("d_model"), value("max_positions")
+        config.encoder_layers, config.decoder_layers = value("encoder_layers"), value("decoder_layers")
+        config.encoder_heads = config.decoder_heads = value("heads")
+        config.encoder_d_ff = config.decoder_d_ff = value("d_ff")
+        config.mels, config.source_positions = value("mels"), value("source_positions")
+        config.target_vocabulary = tokens.timestamp_begin + value("source_positions") + 1
+        config.norm, config.norm_position, config.final_norm = lib.TSR_NORM_LAYER, lib.TSR_NORM_PRE, 1
+        config.activation, config.position = _ACTIVATIONS[value("activation")], lib.TSR_POSITION_LEARNED
+        config.attention_bias = config.feed_forward_bias = 1
+        config.tied_logits = 1 if value("tied_logits") else 0
+        config.embedding_scale, config.logits_scale, config.epsilon = 1.0, 1.0, 1e-5
+        config.pad_id = config.bos_id = config.eos_id = tokens.end_of_text
+        config.unk_id, config.decoder_start_id = -1, tokens.start_of_transcript
+        return config
+
     def take_form(self, folder: str) -> None:
         """A model that is trained on keeps its form, and the recipe tells it."""
         config = lib.tsr_model_config(self.model)
@@ -352,15 +405,21 @@ class _Run:
         }
         if config.position == lib.TSR_POSITION_RELATIVE_CLAMPED:
             form["max_distance"] = config.relative_distance
-        for name, has in form.items():
-            said = getattr(self.trainer.recipe, name)
-            if said is not None and said != has:
-                raise InvalidArgumentError(f"{folder} has {name} {has!r}, not {said!r}: leave it out")
-        self.trainer.recipe = dataclasses.replace(self.trainer.recipe, **form)
-        self.value = self.trainer.recipe.value
+        if config.mels > 0:
+            form["mels"], form["source_positions"] = config.mels, config.source_positions
+        self.impose(folder, has=form)
 
     def check_vocabularies(self, folder: str) -> None:
         config, info = lib.tsr_model_config(self.model), self.info()
+        if config.mels > 0:
+            tokens = self.speech_tokens()
+            begin, has_begin = tokens.start_of_transcript, config.decoder_start_id
+            if config.target_vocabulary < tokens.timestamp_begin or has_begin != begin:
+                raise InvalidArgumentError(
+                    f"{folder} has {config.target_vocabulary} tokens and begins with token {has_begin}; the vocabulary "
+                    f"of its training has {tokens.timestamp_begin} without timestamps and begins with {begin}"
+                )
+            return
         has = config.source_vocabulary, config.target_vocabulary
         wanted: Tuple[int, int] = (self.value("vocab_size"), self.value("vocab_size"))
         if self.tokenizer != ffi.NULL:
@@ -384,14 +443,31 @@ class _Run:
     def data(self) -> Any:
         value = self.value
         data = sized("tsr_training_data_options")
-        data.files.source = self.text(value("tsv") or value("source"))
+        data.files.source = self.text(value("speech") or value("tsv") or value("source"))
         data.files.target = self.text(value("target"))
         data.tokenizer, data.task = self.tokenizer, self.task
         data.batch_tokens, data.max_ratio = value("batch_tokens"), value("max_ratio")
         data.max_source, data.max_target = self.longest(value("max_source")), self.longest(value("max_target"))
+        if self.hears():
+            window = lib.tsr_model_config(self.model).source_positions
+            data.max_source = min(value("max_source") or window, window)
+            data.sounds = self.sounds(window)
         data.step, data.pool, data.seed = value("bucket"), value("pool"), value("seed")
         data.shuffle, data.epochs = 1, value("epochs")
         return data
+
+    def sounds(self, window: int) -> Any:
+        value, path = self.value, _native.audio_path()
+        sounds = sized("tsr_training_sounds")
+        sounds.mels, sounds.positions = value("mels"), window
+        sounds.language = self.text(None if value("language") == "none" else value("language"))
+        sounds.whole, sounds.timestamps = value("whole_windows"), value("timestamps")
+        sounds.time_masks, sounds.time_width = value("time_masks"), value("time_mask_width")
+        sounds.time_share = value("time_mask_share")
+        sounds.mel_masks, sounds.mel_width = value("mel_masks"), min(value("mel_mask_width"), value("mels"))
+        sounds.plugins_path = self.text(os.fsdecode(path) if path is not None else None)
+        self.kept.append(sounds)
+        return sounds
 
     def step_options(self) -> Any:
         value = self.value

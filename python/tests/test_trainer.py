@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tessera
-from conftest import MODEL, ROOT
+from conftest import DATA, MODEL, ROOT
 from tessera.recipe import KEYS
 
 SMALL = dict(d_model=16, heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, batch_tokens=256, device="cpu")
@@ -90,6 +90,48 @@ def compare(found, expected):
     recipes = [(folder / "train" / "recipe.yaml").read_text(encoding="utf-8") for folder in (found, expected)]
     recipes = [re.sub("^out: .*$", "", text, flags=re.MULTILINE) for text in recipes]
     assert recipes[0] == recipes[1]
+
+
+def test_speech_as_the_program(tmp_path):
+    """From scratch, and from the model that comes of it."""
+    sounds = DATA / "goldens" / "speech" / "features"
+    said = [("fox", "A fox"), ("count", "One")]
+    rows = [f"{sounds / name}.wav\t{text} {i}\n" for i in range(8) for name, text in said]
+    (tmp_path / "list.tsv").write_text("".join(rows), encoding="utf-8")
+    vocab = [os.environ["TESSERA"], "vocab", "--speech", "--source", tmp_path / "list.tsv", "--out", tmp_path / "vocab"]
+    subprocess.run([*vocab, "--size", "280"], check=True, capture_output=True)
+    recipe = dict(
+        SMALL,
+        speech=str(tmp_path / "list.tsv"),
+        valid_source=str(tmp_path / "list.tsv"),
+        vocab=str(tmp_path / "vocab"),
+        mels=20,
+        source_positions=200,
+        max_positions=32,
+        whole_windows=0.5,
+        timestamps=0.5,
+        time_masks=1,
+        mel_masks=1,
+        steps=4,
+        log_every=1,
+        validate_every=2,
+        save_every=2,
+        bleu_sentences=2,
+        seed=3,
+    )
+    del recipe["batch_tokens"]
+    form = ("d_model", "heads", "d_ff", "encoder_layers", "decoder_layers", "mels", "source_positions", "max_positions")
+    again = {name: value for name, value in recipe.items() if name not in form + ("vocab",)}
+    for name, one in [("new", recipe), ("again", dict(again, init=str(tmp_path / "new-expected")))]:
+        program(one, tmp_path / f"{name}-expected")
+        tessera.Trainer(**one, out=tmp_path / f"{name}-found").run()
+        compare(tmp_path / f"{name}-found", tmp_path / f"{name}-expected")
+    with tessera.Transcriber(tmp_path / "again-found", "cpu") as transcriber:
+        assert transcriber.transcribe(sounds / "fox.wav", timestamps=False, temperatures=[0]).segments
+    for wrong in [dict(PAIRS, init=str(tmp_path / "new-found")), dict(again, init=str(MODEL))]:
+        keys = {name: value for name, value in wrong.items() if name not in form}
+        with pytest.raises(tessera.InvalidArgumentError, match="it is trained on"):
+            tessera.Trainer(**keys, out=tmp_path / "wrong").run()
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -227,7 +269,7 @@ def test_curves(tmp_path, monkeypatch):
 def test_errors(tmp_path):
     out = tmp_path / "out"
     for changes, message in (
-        (dict(steps=3), "either source and target, or tsv, or task"),
+        (dict(steps=3), "either source and target, or tsv, or speech, or task"),
         (dict(task="copy"), "one of steps, epochs"),
         (dict(task="copy", steps=3, vocab="x"), "neither vocab"),
         (dict(source="a", target="b", steps=3), "vocab is missing"),

@@ -265,6 +265,21 @@ static int check_vocabularies(const training *t, const recipe *r, const tsr_toke
   return TSR_EXIT_OK;
 }
 
+static int hears(const training *t)
+{
+  return tsr_model_config(t->model)->mels > 0;
+}
+
+static int check_input(const training *t, const recipe *r)
+{
+  if (hears(t) == !is_empty(r->speech)) {
+    return TSR_EXIT_OK;
+  }
+  tsr_cli_error("%s reads %s: it is trained on %s", first_model(r), hears(t) ? "sound" : "text",
+                hears(t) ? "--speech" : "pairs of sentences");
+  return TSR_EXIT_INPUT;
+}
+
 static int open_model(training *t, recipe *r, const recipe_assignments *said)
 {
   tsr_tokenizer_info info = {0};
@@ -292,24 +307,12 @@ static int open_model(training *t, recipe *r, const recipe_assignments *said)
     code = TSR_EXIT_INPUT;
   }
   if (code == TSR_EXIT_OK) {
+    code = check_input(t, r);
+  }
+  if (code == TSR_EXIT_OK) {
     code = take_form(r, said, tsr_model_config(t->model), folder);
   }
   return code == TSR_EXIT_OK ? check_vocabularies(t, r, &info, folder) : code;
-}
-
-static int hears(const training *t)
-{
-  return tsr_model_config(t->model)->mels > 0;
-}
-
-static int check_input(const training *t, const recipe *r)
-{
-  if (hears(t) == !is_empty(r->speech)) {
-    return TSR_EXIT_OK;
-  }
-  tsr_cli_error("%s reads %s: it is trained on %s", first_model(r), hears(t) ? "sound" : "text",
-                hears(t) ? "--speech" : "pairs of sentences");
-  return TSR_EXIT_INPUT;
 }
 
 /* Of a batch: no more than the model has positions, once it is rounded up to a whole bucket. 0 if there is none. */
@@ -383,9 +386,6 @@ int training_open(training *t, recipe *r, const recipe_assignments *said, int dr
   }
   if (code == TSR_EXIT_OK) {
     code = open_model(t, r, said);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = check_input(t, r);
   }
   if (code == TSR_EXIT_OK) {
     code = check_widths(t, r);
