@@ -76,6 +76,22 @@ ranks 2 0 train --config "$work/recipe.yaml" --gradient-precision bf16 --out "$w
 same bf16 bf16-ranks
 check 'bf16 changes nothing' test "$(cmp -s "$work/bf16.jsonl" "$work/two.jsonl" && echo same)" != same
 
+# Sounds, with masks, in windows of several lengths.
+sounds=$SOURCE_ROOT/tests/data/goldens/speech/features
+for i in 1 2 3 4 5 6 7 8; do
+  printf '%s\t%s\n' "$sounds/fox.wav" "The $i quick brown foxes" "$sounds/count.wav" "One two three $i" \
+    "$sounds/bonjour.wav" "Bonjour $i" "$sounds/silence.wav" "Nothing $i"
+done >"$work/sounds.tsv"
+run 0 vocab --speech --source "$work/sounds.tsv" --out "$work/sound-vocab" --size 300
+cat >"$work/sounds.yaml" <<YAML
+{speech: $work/sounds.tsv, vocab: $work/sound-vocab, device: cpu, source_positions: 200, max_positions: 64, d_model: 32,
+ heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 1, batch_tokens: 500, bucket: 16, whole_windows: 0.3,
+ time_masks: 2, mel_masks: 2, steps: 10, average: 0, log_every: 1, save_every: 5, warmup: 5, statistics: true, keep: 2}
+YAML
+run 0 train --config "$work/sounds.yaml" --accumulate 2 --out "$work/heard"
+ranks 2 0 train --config "$work/sounds.yaml" --out "$work/heard-ranks"
+same heard heard-ranks
+
 # begin N ARGUMENT...: ranks in the background, which have made steps. Sets $mpirun.
 begin()
 {
