@@ -165,6 +165,7 @@ void main()
       if (writes_scores && chunk + lane < n_others && first_row + m <= last_row) {
         WORD(dscores, (row_base + l) * keys + s) = gradient[m] == EXCLUDED ? 0u : gradient[m];
       }
+      gradient[m] = gradient[m] == EXCLUDED ? EXCLUDED : before_cap(gradient[m], score[m]);
 #ifndef SUBGROUP
       shared_gradient[m][lane] = gradient[m];
       if (by_keys) {

@@ -316,9 +316,10 @@ void main()
           uint s = by_keys ? mine : theirs;
           uint gradient = HIDDEN;
           float weight = 0.0;
+          float score = 0.0;
           if (mine <= last_row && theirs < end && s < visible_keys(l, first, present)) {
             uint at = row * sum_pitch + t / 4u;
-            float score = uintBitsToFloat(scores[at][t % 4u]);
+            score = uintBitsToFloat(scores[at][t % 4u]);
             float slope = uintBitsToFloat(slopes[at][t % 4u]);
             vec2 query = by_keys ? other_stats[t] : own_stats;
             pair_gradient(score, slope, query, kept_keys(row_base + l, s), b, h, l, s, first, gradient, weight);
@@ -329,6 +330,7 @@ void main()
           if (writes_scores && mine <= last_row && theirs < keys) {
             WORD(dscores, (row_base + l) * keys + s) = gradient_bits[e];
           }
+          gradient_bits[e] = seen[e] ? before_cap(gradient, score) : 0u;
         }
         gradient_halves[i][j] = halves_of(gradient_bits[0], gradient_bits[1], seen[0], seen[1]);
         weight_halves[i][j] = by_keys ? halves_of(weight_bits[0], weight_bits[1], seen[0], seen[1]) : 0u;

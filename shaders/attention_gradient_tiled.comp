@@ -230,10 +230,11 @@ void main()
         }
         bool seen = gradient != HIDDEN;
         weights[m][o] = seen ? floatBitsToUint(weight) : EXCLUDED;
-        gradients[o] = !seen ? EXCLUDED : gradient == EXCLUDED ? 0u : gradient;
         if (writes_scores && mine <= last_row && theirs < keys) {
           WORD(dscores, (row_base + l) * keys + s) = seen ? gradient : 0u;
         }
+        gradient = before_cap(gradient, score[m][o]);
+        gradients[o] = !seen ? EXCLUDED : gradient == EXCLUDED ? 0u : gradient;
       }
       factor_tile[(row + m * row_groups) * PITCH + column] = gradients;
     }

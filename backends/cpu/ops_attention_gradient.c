@@ -31,11 +31,12 @@ typedef struct gradient {
   rows q, k, dy;                    /* of the tile */
   sums dq, dk, dv;                  /* dq: of all queries */
   float *weights;                   /* [query][TILE] scores, then weights dropped out, of excluded keys -0 */
-  float *dscores;                   /* [query][TILE] gradients of the weights, then alpha * dscores */
+  float *dscores;                   /* [query][TILE] gradients of the weights, then those of q . k */
   float *turned_k;                  /* [K][TILE] */
   float *turned_v;                  /* [J][TILE] */
   float *delta;                     /* [L] */
   float *alpha, *ones;              /* [TILE] the same in each; [TILE, K, J: the largest] */
+  float *slopes;                    /* [TILE] with a softcap: alpha times the slope of the cap at a query's scores */
   float *factors;                   /* [query][key] of the dropout */
   float *room;                      /* [2][CPU_KEYS], [2][J] */
   float *room_q, *room_k, *room_dy; /* [TILE][K], [TILE][J]: rows that are not direct */
@@ -67,6 +68,7 @@ static uint64_t lay_out(gradient *t, float *scratch)
   t->turned_v = cpu_cut(scratch, &used, t->J * TILE);
   t->delta = cpu_cut(scratch, &used, cpu_whole(a->L));
   t->alpha = cpu_cut(scratch, &used, TILE);
+  t->slopes = cpu_cut(scratch, &used, TILE);
   t->ones = cpu_cut(scratch, &used, larger(TILE, larger(t->K, t->J)));
   t->factors = cpu_cut(scratch, &used,
                        cpu_attention_at_once(a, a->L) ? cpu_attention_factors_room(a, a->L, a->S)
@@ -212,7 +214,23 @@ static const float *factors_of(gradient *t, int64_t *row)
   return t->factors;
 }
 
-/* Scores of query i become weights, and gradients of weights those of scores. factors: NULL without a dropout. */
+/* Caps n scores, and returns by what their gradients are multiplied to become those of q . k. */
+static const float *cap_scores(gradient *t, float *scores, int64_t n)
+{
+  const cpu_attention *a = t->a;
+  if (a->softcap == 0.0f || n == 0) {
+    return t->alpha;
+  }
+  const cpu_f32v cap = cpu_splat(a->softcap), alpha = cpu_splat(a->alpha), one = cpu_splat(1.0f);
+  cpu_attention_cap(a, scores, n);
+  for (int64_t s = 0; s < n; s += CPU_LANES) {
+    const cpu_f32v part = cpu_load(scores + s) / cap;
+    cpu_store(t->slopes + s, alpha * (one - part * part));
+  }
+  return t->slopes;
+}
+
+/* Scores of query i become weights, and gradients of weights those of q . k. factors: NULL without a dropout. */
 static void take_gradients(gradient *t, int64_t i, const float *factors)
 {
   const cpu_attention *a = t->a;
@@ -220,9 +238,10 @@ static void take_gradients(gradient *t, int64_t i, const float *factors)
   const int64_t l = t->l + i, end = t->ends[i];
   const float *sum = (const float *)lse->data + t->b * lse->stride[0] + t->h * lse->stride[1] + l * lse->stride[2];
   const cpu_f32v excluded = cpu_splat(-INFINITY), shift = cpu_splat(*sum), delta = cpu_splat(t->delta[l]);
-  const cpu_f32v alpha = cpu_splat(a->alpha), one = cpu_splat(1.0f), hidden = cpu_splat(-0.0f);
+  const cpu_f32v one = cpu_splat(1.0f), hidden = cpu_splat(-0.0f);
   float *w = t->weights + i * TILE, *ds = t->dscores + i * TILE, *out = NULL;
   cpu_i32v holes = cpu_splat_i32(0);
+  const float *slopes = cap_scores(t, w, end);
   int64_t s = 0;
   if (cpu_attention_biased(a) && end > 0) {
     cpu_attention_bias(a, t->b, t->h, l, t->first, end, w, t->room);
@@ -237,7 +256,7 @@ static void take_gradients(gradient *t, int64_t i, const float *factors)
     const cpu_i32v keys = cpu_first_lanes(end - s), visible = keys & (score != excluded);
     const cpu_f32v d = cpu_select(visible, p * (factor * cpu_load(ds + s) - delta), cpu_splat(0.0f));
     cpu_store(w + s, cpu_select(visible, p * factor, hidden));
-    cpu_store(ds + s, d * alpha);
+    cpu_store(ds + s, d * cpu_load(slopes + s));
     if (out) {
       cpu_store_part(out + s, d, end - s < CPU_LANES ? end - s : CPU_LANES);
     }
@@ -283,7 +302,7 @@ static int32_t harmless(const gradient *t, const rows *x, int64_t n, int64_t wid
   return !t->holes || cpu_attention_finite(x->data, x->row, n, width);
 }
 
-/* dq += alpha dscores @ k. */
+/* dq += alpha c dscores @ k. */
 static void add_to_queries(const gradient *t)
 {
   const int64_t n_groups = groups_of(t, t->queries);
@@ -306,7 +325,7 @@ static void add_to_queries(const gradient *t)
   }
 }
 
-/* dk += alpha dscores^T @ q,  dv += weights^T @ dy; the first of a tile's keys without what was there before. */
+/* dk += alpha c dscores^T @ q,  dv += weights^T @ dy; the first of a tile's keys without what was there before. */
 static void add_to_keys(const gradient *t, const float *factor)
 {
   const int64_t n_groups = groups_of(t, t->keys);

@@ -230,6 +230,9 @@ double ref_softmax_row(double *z, int64_t n);
 /* The product of two rows along the last axis of tensors of rank 4, as long as those of q. */
 double ref_dot(const ref_tensor *q, const int64_t q_index[], const ref_tensor *k, const int64_t k_index[]);
 
+/* A score behind its cap; without one where softcap is 0. */
+double ref_capped(double softcap, double score);
+
 /* The masking of a line whose operands begin at in[first]: additive, lengths, position, relative. */
 typedef struct ref_masking {
   const ref_tensor *additive, *lengths, *position, *relative;

@@ -20,7 +20,7 @@ static int64_t row_of(const ref_tensor *rows, const ref_tensor *k, int64_t b, in
   return row < k->extent[0] ? row : -1;
 }
 
-static double capped(double softcap, double score)
+double ref_capped(double softcap, double score)
 {
   return softcap > 0 ? softcap * tanh(score / softcap) : score;
 }
@@ -60,7 +60,7 @@ void ref_attention(const ref_line *line)
           if (row >= 0 && !ref_excluded(&masking, b, h, l, s)) {
             const double score =
                 line->attributes.alpha * ref_dot(q, (int64_t[]){b, l, h, 0}, k, (int64_t[]){row, s, g, 0});
-            scores[s] = ref_biased(&masking, b, h, l, s, (float)capped(line->attributes.softcap, score));
+            scores[s] = ref_biased(&masking, b, h, l, s, (float)ref_capped(line->attributes.softcap, score));
           }
           w[s] = scores[s];
         }

@@ -36,7 +36,7 @@ static void attention_gradient(const ref_line *line, int64_t b, int64_t h)
   const ref_masking masking = ref_masking_of(line, 3);
   const ref_drop dropout = ref_drop_of(line, 8);
   const int64_t H = q->extent[2], L = q->extent[1], S = k->extent[1], K = k->extent[3], J = v->extent[3];
-  const double alpha = line->attributes.alpha;
+  const double alpha = line->attributes.alpha, softcap = line->attributes.softcap;
   double *dq_sums = line->scratch, *dk_sums = dq_sums + K, *dv_sums = dk_sums + S * K;
 
   memset(dk_sums, 0, (size_t)(S * (K + J)) * sizeof(*dk_sums));
@@ -47,15 +47,15 @@ static void attention_gradient(const ref_line *line, int64_t b, int64_t h)
     memset(dq_sums, 0, (size_t)K * sizeof(*dq_sums));
     for (int64_t s = 0; s < S; s++) {
       const int64_t key[] = {b, s, h, 0}, pair[] = {b, h, l, s};
-      const float z = ref_excluded(&masking, b, h, l, s)
-                          ? -INFINITY
-                          : ref_biased(&masking, b, h, l, s, (float)(alpha * ref_dot(q, query, k, key)));
+      const double capped = ref_capped(softcap, alpha * ref_dot(q, query, k, key));
+      const float z = ref_excluded(&masking, b, h, l, s) ? -INFINITY : ref_biased(&masking, b, h, l, s, (float)capped);
       double dscore = 0;
       if (z != -INFINITY) {
         const double w = exp(z - log_sum), f = ref_drop_factor(&dropout, ((b * H + h) * L + l) * S + s);
         dscore = w * (f * ref_dot(dy, query, v, key) - delta);
-        add_row(dq_sums, dscore, k, ref_element(k, key));
-        add_row(dk_sums + s * K, dscore, q, ref_element(q, query));
+        const double slope = softcap > 0 ? 1 - capped / softcap * (capped / softcap) : 1;
+        add_row(dq_sums, dscore * slope, k, ref_element(k, key));
+        add_row(dk_sums + s * K, dscore * slope, q, ref_element(q, query));
         add_row(dv_sums + s * J, f * w, dy, ref_element(dy, query));
       }
       if (ref_present(dscores)) {

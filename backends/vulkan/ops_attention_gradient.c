@@ -372,6 +372,7 @@ static int plan_side(tsr_vk_planner *planner, tsr_vk_attention_gradient_push pus
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_depth, g->depth);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_width, g->width);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_alpha_bits, tsr_vk_bits_of(line->attributes.alpha));
+  tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_softcap_bits, tsr_vk_bits_of(line->attributes.softcap));
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_heads, g->views[Q].extent[2]);
   tsr_vk_spec(dispatch, TSR_VK_SPEC_attention_gradient_scale_bits,
               tsr_vk_bits_of(drops ? tsr_vk_dropout_scale(line->attributes.rate) : 1.0f));

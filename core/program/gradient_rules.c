@@ -140,35 +140,68 @@ void tsr_gradient_mask(tsr_program *program, tsr_gradient_call *call)
   gradient_of_biases(program, call, 1, call->in[0]);
 }
 
+/* x in another shape: a view where its strides allow it, else of a copy. */
+static tsr_ref reshaped(tsr_program *program, tsr_ref x, tsr_shape shape)
+{
+  tsr_ref view = tsr_program_reshape(program, x, &shape);
+  return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, tsr_ref_dtype(program, x)), shape);
+}
+
+/* k or v [B, S, G, K] with a head for each of q's: [B, S, H, K]. */
+static tsr_ref each_head(tsr_program *program, tsr_ref x, int64_t heads)
+{
+  const tsr_shape s = shape_of(program, x);
+  const int64_t rows = s.extent[0] * s.extent[1], groups = s.extent[2], width = s.extent[3];
+  if (groups == heads) {
+    return x;
+  }
+  tsr_ref shared = reshaped(program, x, TSR_SHAPE(rows, groups, 1, width));
+  shared = tsr_expand(program, shared, TSR_SHAPE(rows, groups, heads / groups, width));
+  return tsr_reshape(program, tsr_copy(program, shared, tsr_ref_dtype(program, x)),
+                     TSR_SHAPE(s.extent[0], s.extent[1], heads, width));
+}
+
+/* The gradient of x, from that of each_head's result: the sum over the heads that share one. */
+static tsr_ref shared_head(tsr_program *program, tsr_ref dx, tsr_ref x)
+{
+  enum { SHARING = 1 << 2 };
+  const tsr_shape s = shape_of(program, x);
+  const int64_t rows = s.extent[0] * s.extent[1], groups = s.extent[2], width = s.extent[3];
+  const int64_t heads = program->status == TSR_OK ? shape_of(program, dx).extent[2] : groups;
+  if (groups == heads) {
+    return dx;
+  }
+  tsr_ref each = tsr_reshape(program, dx, TSR_SHAPE(rows, groups, heads / groups, width));
+  return tsr_reshape(program, tsr_reduce_sum(program, each, SHARING), s);
+}
+
 void tsr_gradient_attention(tsr_program *program, tsr_gradient_call *call)
 {
   const tsr_line_desc *line = &call->line;
-  if (line->attributes.softcap != 0.0f ||
-      shape_of(program, line->in[0]).extent[2] != shape_of(program, line->in[1]).extent[2]) {
-    tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED,
-                     "attention with a softcap, or with fewer heads of k and v than of q, has no gradient");
-    return;
-  }
   if (line->in[7] != TSR_NONE || call->out[1] != TSR_NONE || call->out[2] != TSR_NONE || call->out[0] == TSR_NONE) {
     tsr_program_fail(program, line->op, TSR_ERR_UNSUPPORTED,
                      "attention has a gradient of its first result, without 'rows', and none of its weights and sums");
     return;
   }
+  const int64_t heads = shape_of(program, line->in[0]).extent[2];
   tsr_attention_args args = {
       .q = line->in[0],
-      .k = line->in[1],
-      .v = line->in[2],
+      .k = each_head(program, line->in[1], heads),
+      .v = each_head(program, line->in[2], heads),
       .masking = masking_of(line, 3),
       .alpha = line->attributes.alpha,
       .seed = line->in[8],
       .rate = line->attributes.rate,
       .stream = line->attributes.stream,
+      .softcap = line->attributes.softcap,
       .reduced_precision = line->attributes.reduced_precision == TSR_BF16 ? TSR_BF16 : 0, /* as of a product */
   };
   int wants_scores = call->wanted[3] || call->wanted[6];
   tsr_ref dscores = TSR_NONE;
   call->in[0] = tsr_attention_gradient(program, &args, line->out[0], call->out[0], line->out[2], &call->in[1],
                                        &call->in[2], wants_scores ? &dscores : NULL);
+  call->in[1] = shared_head(program, call->in[1], line->in[1]);
+  call->in[2] = shared_head(program, call->in[2], line->in[2]);
   if (wants_scores && program->status == TSR_OK) {
     gradient_of_biases(program, call, 3, dscores);
   }

@@ -239,7 +239,7 @@ static const tsr_op_row table[TSR_OP_COUNT] = {
                 {"y", F32, 0, 2}, {"dy", F32, 0, 2}, {"lse", F32, 0, 2}},
          .out = {{"dq", F32, 0, 2}, {"dk", F32, 0, 2}, {"dv", F32, 0, 2}, {"dscores", F32, 1, 2}}},
         tsr_rule_attention_gradient, tsr_flops_attention_gradient, NULL,
-        .attributes = ALPHA | CAUSAL | RELATIVE | DROPOUT | REDUCED_PRECISION},
+        .attributes = ALPHA | CAUSAL | RELATIVE | DROPOUT | REDUCED_PRECISION | SOFTCAP},
     [TSR_OP_SCATTER_ADD] = {
         {.name = "scatter_add", .tolerance = TSR_CLASS_PRODUCT,
          .formula = "y[.., i, ..] = alpha sum of x[.., m, ..], index[m] = i",
@@ -466,8 +466,8 @@ uint32_t tsr_line_since(const tsr_program_desc *program, int32_t line)
   if (at->op == TSR_OP_ATTENTION && at->attributes.reduced_precision > 1) { /* before, it meant f16 whatever it was */
     since = later(since, FACTORS_SINCE);
   }
-  if (at->op == TSR_OP_ATTENTION &&
-      (at->attributes.softcap != 0.0f || heads_of(program, at, 0) != heads_of(program, at, 1))) {
+  const int is_attention = at->op == TSR_OP_ATTENTION || at->op == TSR_OP_ATTENTION_GRADIENT;
+  if (is_attention && (at->attributes.softcap != 0.0f || heads_of(program, at, 0) != heads_of(program, at, 1))) {
     since = later(since, GROUPED_SINCE);
   }
   return since;

@@ -182,7 +182,8 @@ tsr_ref tsr_attention_gradient(tsr_program *p, const tsr_attention_args *args, t
                      .clamped = masking->clamped,
                      .rate = args->rate,
                      .stream = args->stream,
-                     .reduced_precision = args->reduced_precision},
+                     .reduced_precision = args->reduced_precision,
+                     .softcap = args->softcap},
   };
   tsr_ref dq = append_with(p, &line, 3, dscores);
   *dk = dq == TSR_INVALID ? TSR_INVALID : line.out[1];

@@ -307,6 +307,12 @@ int tsr_rule_mask(tsr_program *program, tsr_line_desc *line)
 int tsr_rule_heads(tsr_program *program, const tsr_line_desc *line)
 {
   const int32_t reduced = line->attributes.reduced_precision;
+  const float softcap = line->attributes.softcap;
+  if (!(softcap >= 0.0f) || isinf(softcap)) {
+    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "softcap is a finite number of at least 0, not %g",
+                     (double)softcap);
+    return 0;
+  }
   if (reduced != 0 && reduced != 1 && reduced != TSR_F16 && reduced != TSR_BF16) {
     tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "reduced_precision is 0, 1, TSR_F16 or TSR_BF16, not %d",
                      reduced);
@@ -337,12 +343,6 @@ int tsr_rule_heads(tsr_program *program, const tsr_line_desc *line)
 
 int tsr_rule_attention(tsr_program *program, tsr_line_desc *line)
 {
-  const float softcap = line->attributes.softcap;
-  if (!(softcap >= 0.0f) || isinf(softcap)) {
-    tsr_program_fail(program, line->op, TSR_ERR_ARGUMENT, "softcap is a finite number of at least 0, not %g",
-                     (double)softcap);
-    return 0;
-  }
   if (!tsr_rule_heads(program, line)) {
     return 0;
   }

@@ -361,14 +361,6 @@ tsr_status tsr_training_check_model(const tsr_model *model)
   if (!tsr_config_encodes(config) || config->decoder_layers == 0 || config->target_vocabulary == 0) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "training takes a model with an encoder, a decoder and their vocabularies");
   }
-  if (config->attention_softcap > 0.0f || config->logits_softcap > 0.0f || config->window > 0 ||
-      tsr_config_key_heads(config, 0) != config->encoder_heads ||
-      tsr_config_key_heads(config, 1) != config->decoder_heads) {
-    return tsr_fail(TSR_ERR_UNSUPPORTED,
-                    "training does not take a model of the family '%s' with softcaps, a window of attention, or heads "
-                    "that share keys and values",
-                    config->family);
-  }
   return TSR_OK;
 }
 

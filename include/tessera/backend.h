@@ -176,7 +176,8 @@ enum {
                                        *                                  bidirectional, max_distance, clamped, buckets
                                        * clamped: since 1.5 */
   TSR_OP_ATTENTION_GRADIENT = 30,     /* in q, k, v, additive?, lengths?, position?, relative?, rows?, seed?, y, dy, lse
-                                       *                                  out dq, dk, dv, dscores?   as attention */
+                                       *                                  out dq, dk, dv, dscores?   as attention;
+                                       * softcap: since 1.9; k and v have as many heads as q */
   TSR_OP_SCATTER_ADD = 31,            /* in x, index                      out y            alpha, axis, extent */
   TSR_OP_CONCAT = 32,                 /* in x0, x1?, .. x11?              out y            axis */
   TSR_OP_SUM_OF_SQUARES = 33,         /* in x, plus?                      out y */

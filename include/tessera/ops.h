@@ -395,15 +395,16 @@ TSR_API tsr_ref tsr_mask_gradient(tsr_program *p, tsr_ref y, tsr_ref dy);
 TSR_API tsr_ref tsr_relative_gradient(tsr_program *p, tsr_ref dscores, const tsr_masking *masking, int64_t buckets);
 
 /* The gradients of attention's q, k and v; of the masked scores, if wanted. With w and keep as tsr_attention and
- * tsr_dropout have them, w taken from lse, f = keep scale (1 without a seed), . a sum over the head's elements:
+ * tsr_dropout have them, w taken from lse, f = keep scale (1 without a seed), . a sum over the head's elements, and c
+ * the slope of the cap, 1 - tanh^2(alpha q[b, l, h] . k[b, s, h] / softcap), or 1 where softcap is 0:
  *   delta[b, h, l] = dy[b, l, h] . y[b, l, h]
  *   dscores[b, h, l, s] = w (f dy[b, l, h] . v[b, s, h] - delta)
- *   dq[b, l, h] = alpha sum_s dscores k[b, s, h]
- *   dk[b, s, h] = alpha sum_l dscores q[b, l, h]
+ *   dq[b, l, h] = alpha sum_s c dscores k[b, s, h]
+ *   dk[b, s, h] = alpha sum_l c dscores q[b, l, h]
  *   dv[b, s, h] = sum_l f w dy[b, l, h]
- *   args: as tsr_attention's, k and v f32, rows absent;  args->lse NULL, args->weights NULL
+ *   args: as tsr_attention's, k and v f32 and of as many heads as q, rows absent;  args->lse NULL, args->weights NULL
  *   args->reduced_precision: as tsr_attention's, of the factors of all products but delta's: q, or alpha q, k, v, dy,
- *        f w and dscores. Scores, w, delta and dscores as a result stay f32.
+ *        f w and c dscores. Scores, w, delta and dscores as a result stay f32.
  *   y, dy [B, L, H, J] f32;  lse [B, H, L] f32: what the attention gave
  *   dk, dv: required;  dscores: NULL or receives [B, H, L, S]
  * Keys that are excluded get dk = 0, dv = 0 and dscores = 0; what they hold is not seen. Returns dq. Class: product. */

@@ -14,6 +14,8 @@ CONSTANT(attention_gradient, 4, width, 1u);   /* of v and dy, likewise */
 CONSTANT(attention_gradient, 7, alpha_bits, 0x3f800000u);
 CONSTANT(attention_gradient, 8, heads, 1u);
 CONSTANT(attention_gradient, 9, scale_bits, 0x3f800000u); /* with ATTENTION_DROPOUT: of what stays */
+/* 10 to 13 are the shader's own. */
+CONSTANT(attention_gradient, 14, softcap_bits, 0u); /* 0: none */
 
 #define GRADIENT_BY_KEYS 256u
 #define GRADIENT_DSCORES 512u

@@ -44,6 +44,28 @@ vec2 stats_of(uint row)
   return vec2(FLOAT(scratch, at), FLOAT(scratch, at + 1u));
 }
 
+/* alpha score, capped, and the slope of the cap there */
+vec2 capped(float score)
+{
+  float scaled = times(alpha_bits, score);
+  if (softcap_bits == 0u) {
+    return vec2(scaled, 1.0);
+  }
+  float softcap = uintBitsToFloat(softcap_bits);
+  float part = tanh_accurate(scaled / softcap);
+  return vec2(softcap * part, 1.0 - part * part);
+}
+
+/* The bits of the gradient of a score before its cap, from those behind it. */
+uint before_cap(uint gradient, float score)
+{
+  if (softcap_bits == 0u) {
+    return gradient;
+  }
+  float d = uintBitsToFloat(gradient) * capped(score).y;
+  return is_nan(d) ? NAN_BITS : floatBitsToUint(d);
+}
+
 /* The bits of the gradient of a score, and the weight dropped out; both stay as they are where what is added to the
  * score excludes the key.
  *   score, slope: q . k, dy . v;  query: stats_of the query;  kept: kept_keys of the key, which the query sees */
@@ -55,7 +77,7 @@ void pair_gradient(float score, float slope, vec2 query, uint kept, uint b, uint
     added = FLOAT(additive, additive_offset + b * additive_stride[0] + h * additive_stride[1] + l * additive_stride[2] +
                             s * additive_stride[3]);
   }
-  uint z_bits = biased(times(alpha_bits, score), added, relative_bias(h, l, s, first));
+  uint z_bits = biased(capped(score).x, added, relative_bias(h, l, s, first));
   if (z_bits != MINUS_INF_BITS) {
     float factor = drop_factor(kept, s);
     float w = exp_accurate(uintBitsToFloat(z_bits) - query.x);

@@ -246,7 +246,7 @@ bad 'task: reverse\n\nrate: high\n' "bad.yaml:3: rate: expected a number, found 
 bad 'steps: 1.5\n' "bad.yaml:1: steps: expected a whole number, found '1.5'"
 bad 'dropout: 2\n' "bad.yaml:1: dropout: expected 0 to 0.99, found '2'"
 bad 'norm_first: maybe\n' "bad.yaml:1: norm_first: expected true or false"
-bad 'family: gpt\n' "bad.yaml:1: family: expected marian|nn_transformer|bart|pegasus|t5|mt5|umt5"
+bad 'family: gpt\n' "bad.yaml:1: family: expected marian|nn_transformer|bart|pegasus|t5|mt5|umt5|t5gemma"
 bad 'rate: [1, 2]\n' 'bad.yaml:1: rate: expected a number or a text'
 bad 'a:\n  b:\n    rate: 1\n' 'bad.yaml:2: b: expected a number or a text'
 bad 'rate: 1\nrate: 2\n' "bad.yaml:2: the key 'rate' was there before"

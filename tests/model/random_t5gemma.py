@@ -5,9 +5,11 @@
 Writes folders of T5Gemma of random sizes, one for each of the seeds FIRST .. FIRST + COUNT - 1, with what the published
 description says that they compute: hidden states, attention, logits and searches, in NumPy in double precision, without
 a cache. `TESSERA golden` then compares the library's results on DEVICE, of the first also those of the folder that
-`TESSERA convert` makes of it. Exit code 77 where the device does not exist. The folder of a seed that failed is left,
+`TESSERA convert` makes of it, and of one that `TESSERA train` makes in a step which changes nothing. Training it goes
+on, and the loss has to fall. Exit code 77 where the device does not exist. The folder of a seed that failed is left,
 and named.
 """
+import csv
 import json
 import math
 import shutil
@@ -21,6 +23,7 @@ import numpy as np
 
 SKIPPED = 77
 PAD, EOS, BOS = 0, 1, 2
+VOCABULARY = 45  # of the model that is trained
 LENGTH = 14  # of an output, with its first token
 JITTER = 2e-5  # of a weight; searches that such a change turns round are not compared
 SEARCHES = {
@@ -33,9 +36,9 @@ SEARCHES = {
 
 
 class Model:
-    """The configuration and the weights, by the names that they have in a folder."""
+    """The configuration and the weights, by the names that they have in a folder. vocabulary: 0: a drawn one."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, vocabulary=0):
         self.draw = draw = np.random.default_rng(seed)
         self.d = int(draw.choice([16, 24, 36]))
         self.size = int(draw.choice([8, 12, 16]))
@@ -46,6 +49,8 @@ class Model:
         self.theta = float(draw.choice([10.0, 10000.0]))
         self.tied = bool(draw.integers(2))
         self.vocabulary = {'encoder': int(draw.integers(40, 70)), 'decoder': int(draw.integers(40, 70))}
+        if vocabulary:
+            self.vocabulary = dict.fromkeys(self.vocabulary, vocabulary)
         self.period = int(draw.choice([2, 2, 3]))
         self.heads = {}
         self.layers = {}
@@ -318,6 +323,34 @@ def replay(tessera, device, folder, recorded):
     return answer.returncode == 0
 
 
+def train(tessera, device, folder, made, steps, rate):
+    """Trains the folder's model on a toy task. Returns the losses."""
+    subprocess.run([tessera, 'train', '--task', 'copy', '--init', str(folder), '--vocab-size', str(VOCABULARY),
+                    '--min-length', '5', '--max-length', '9', '--steps', str(steps), '--rate', str(rate), '--schedule',
+                    'constant', '--warmup', '1', '--average', '0', '--log-every', '1', '--device', device, '--out',
+                    str(made)], check=True, stdout=subprocess.DEVNULL)
+    with open(made / 'train' / 'log.csv', encoding='utf-8') as file:
+        rows = list(csv.DictReader(file))
+    return [float(row['loss']) for row in rows if row['loss']]
+
+
+def check_training(tessera, device, seed):
+    """A step that changes nothing leaves what the model computes; others bring the loss down."""
+    folder = Path(tempfile.mkdtemp(prefix='t5gemma-trained-'))
+    model = Model(seed, VOCABULARY)
+    model.write(folder)
+    record(model, folder)
+    print('trained: ' + describe(model), flush=True)
+    train(tessera, device, folder, folder / 'same', 1, 1e-20)
+    passed = replay(tessera, device, folder / 'same', folder)
+    losses = train(tessera, device, folder, folder / 'on', 80, 0.01)
+    print('losses from %.3g to %.3g' % (losses[0], losses[-1]), flush=True)
+    if passed and losses[-1] < 0.7 * losses[0]:
+        shutil.rmtree(folder)
+        return True
+    return False
+
+
 def describe(model):
     return 'd %d, heads %s of %d, layers %s, window %d but every %d, caps %s and %s, theta %g%s' % (
         model.d, model.heads, model.size, model.layers, model.window, model.period, model.cap, model.logits_cap,
@@ -345,6 +378,7 @@ def main():
         if passed:
             shutil.rmtree(folder)
         failures += not passed
+    failures += not check_training(tessera, device, first)
     if searches < count:
         print('only %d searches are sure enough to be compared' % searches)
         failures += 1

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/transformer/model.h"
+#include "tests/support/configs.h"
 #include "tools/random/random.h"
 
 enum { D_MODEL = 24, HEADS = 3, D_FF = 40, LAYERS = 2, SOURCE = 37, TARGET = 29, POSITIONS = 48, SOUND = 9 };
@@ -34,6 +35,7 @@ const training_shape training_shapes[] = {
      .separate = 1,
      .position = TSR_POSITION_RELATIVE_CLAMPED},
     {.name = "learned positions", .activation = TSR_ACTIVATION_SILU, .position = TSR_POSITION_LEARNED},
+    {.name = "t5gemma", .gemma = 1},
 };
 const int32_t n_training_shapes = sizeof training_shapes / sizeof training_shapes[0];
 
@@ -82,10 +84,23 @@ static tsr_model *speech_model(const training_shape *shape)
   return model;
 }
 
+/* Bounds that scores and logits reach; windows that are shorter than sentences. */
+static tsr_model *gemma_model(const training_shape *shape)
+{
+  tsr_transformer_config config = gemma_config();
+  config.encoder_key_heads = 1;
+  config.decoder_layers = LAYERS;
+  config.attention_softcap = 0.5f;
+  config.logits_softcap = 2.0f;
+  tsr_model *model = NULL;
+  require_ok(tsr_model_create(&config, &model), shape->name);
+  return model;
+}
+
 tsr_model *training_model(const training_shape *shape)
 {
-  if (shape->mels > 0) {
-    return speech_model(shape);
+  if (shape->mels > 0 || shape->gemma) {
+    return shape->gemma ? gemma_model(shape) : speech_model(shape);
   }
   int32_t nn = shape->nn;
   tsr_transformer_config config = {

@@ -18,6 +18,7 @@ typedef struct training_shape {
   int32_t rms;
   int32_t position; /* TSR_POSITION_*; 0: the family's */
   int32_t mels;     /* Whisper, with so many; none of the others counts */
+  int32_t gemma;    /* 1: T5Gemma, likewise */
 } training_shape;
 
 extern const training_shape training_shapes[];

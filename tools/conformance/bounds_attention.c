@@ -107,11 +107,13 @@ tsr_status check_bound_mask(check_values *values, const tsr_line_desc *line)
 }
 
 typedef struct score {
-  int64_t row;   /* of k and v */
-  double value;  /* masked; -inf: excluded */
-  double error;  /* of the score */
-  double weight; /* exp(value - max) */
-  double spread; /* the bound on the weight */
+  int64_t row;        /* of k and v */
+  double value;       /* masked; -inf: excluded */
+  double error;       /* of the score */
+  double weight;      /* exp(value - max) */
+  double spread;      /* the bound on the weight */
+  double slope;       /* of the cap at the score; 1: there is none */
+  double slope_error; /* 0: there is no cap */
 } score;
 
 /* y = sum w v, w = softmax(mask(alpha q . k)).
@@ -184,6 +186,19 @@ static void bound_cap(float softcap, double *value, double *error)
   }
 }
 
+/* The slope of the cap, 1 - t^2 with t = value / cap, which is what the cap gave; t errs as that does, and the square
+ * and the difference by a unit each. Both slopes are from 0 to 1. */
+static void bound_slope(float softcap, double value, double error, score *result)
+{
+  result->slope = 1.0;
+  result->slope_error = 0.0;
+  if (softcap > 0.0f) {
+    const double t = value / (double)softcap, e = error / (double)softcap;
+    result->slope = (1.0 - t) * (1.0 + t);
+    result->slope_error = fmin(1.0, e * (2.0 * fabs(t) + e) + 4.0 * CHECK_U);
+  }
+}
+
 /* The type to which a line may round its factors; 0: to none. */
 static int32_t factors_of(const tsr_line_desc *line)
 {
@@ -252,6 +267,7 @@ static int query_scores(const check_values *values, const tsr_line_desc *line, c
     double error = fabs(alpha) * (carried + roundings * size) + FLT_MIN * (double)q.extent[3];
     double value = alpha * dot;
     bound_cap(line->attributes.softcap, &value, &error);
+    bound_slope(line->attributes.softcap, value, error, &scores[s]);
     bound_score(&scores[s], value, error, &addend);
     special |= scores[s].value != scores[s].value || scores[s].value == INFINITY;
     overflows |= fmax(size, fabs(alpha) * size) > FLT_MAX;
@@ -498,7 +514,7 @@ static int add_term(const check_tensor *result, int64_t at, const check_tensor *
 
 /* One query: w = exp(z - lse), the difference rounded once, exp good to 3 + 2|z - lse| units;
  * dscore = w (f dy . v - delta), delta = dy . y: each product as dot_rows has it, f by a rounding, the difference and
- * the product by one each. dq, dk and dv are sums over keys and queries of products with these. Of reduced precision
+ * the product by one each, and that with the slope of a cap by one more. dq, dk and dv are sums over keys and queries of products with these. Of reduced precision
  * the factors of each product but delta's carry their roundings, f w and dscore too. Returns 1 if a product may
  * overflow in one order and not in another, or be NaN where the rounding of a factor leaves 0. */
 static int bound_gradient(const check_values *values, const tsr_line_desc *line, const results *r, const int64_t *at,
@@ -532,6 +548,11 @@ static int bound_gradient(const check_values *values, const tsr_line_desc *line,
       r->dscores.storage->error[check_place(&r->dscores, b, h, l, s)] = error + CHECK_U * fabs(dscore);
     }
     open |= p.open;
+    if (scores[s].slope_error > 0.0) {
+      error = scores[s].slope * error + scores[s].slope_error * (fabs(dscore) + error) + FLT_MIN;
+      dscore *= scores[s].slope;
+      error += 2.0 * CHECK_U * fabs(dscore);
+    }
     open |= add_term(&r->dq, check_place(&r->dq, b, l, h, 0), &k, check_place(&k, b, s, h, 0), dscore, error, alpha,
                      n_scores, r->factors);
     open |= add_term(&r->dk, check_place(&r->dk, b, s, h, 0), &q, query, dscore, error, alpha, q.extent[1], r->factors);

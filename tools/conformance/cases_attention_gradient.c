@@ -10,7 +10,7 @@ static void build_gradient(check_build *build, const void *data)
   tsr_program *program = build->program;
   tsr_shape shape = TSR_SHAPE(p->n_batch, p->n_queries, p->n_heads, p->j);
   tsr_shape sums = TSR_SHAPE(p->n_batch, p->n_heads, p->n_queries);
-  tsr_attention_args args = {.alpha = p->alpha};
+  tsr_attention_args args = {.alpha = p->alpha, .softcap = p->softcap};
   tsr_ref y, lse, dk, dv, dscores = TSR_NONE;
 
   args.q = check_attention_operand(build, p, TSR_F32, 1, p->n_batch, p->n_queries, p->k,
@@ -248,6 +248,44 @@ static void add_reduced(check_table *table)
   add_pair(table, PARAMS(.alpha = -1.0f, .n_queries = 18, .chain = 1));
 }
 
+/* Scores that are squashed: far beyond the cap, about as large, and far below it. */
+static void add_capped(check_table *table)
+{
+  static const float caps[] = {0.01f, 1.0f, 2.0f, 50.0f};
+  static const int32_t rows[][2] = {{1, 65}, {9, 16}, {17, 63}, {65, 130}, {130, 31}};
+  /* of q, k, v and dy */
+  static const int32_t data[][4] = {
+      {CHECK_INTEGER, CHECK_INTEGER, CHECK_INTEGER, CHECK_INTEGER},
+      {CHECK_ZERO, CHECK_NORMAL, CHECK_NORMAL, CHECK_INTEGER},
+      {CHECK_BIG, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_TINY, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NAN, CHECK_NORMAL, CHECK_NORMAL},
+      {CHECK_NORMAL, CHECK_NORMAL, CHECK_MIXED, CHECK_MIXED},
+  };
+
+  for (int32_t i = 0; i < COUNT_OF(caps); i++) {
+    for (int32_t j = 0; j < COUNT_OF(rows); j++) {
+      add(table, PARAMS(.n_batch = 1, .n_queries = rows[j][0], .n_keys = rows[j][1], .softcap = caps[i], .alpha = 1.0f,
+                        .k = j % 2 ? 32 : 20, .j = j % 2 ? 32 : 12, .dscores = (i + j) % 2, .chain = 1,
+                        .masking = check_maskings[j % 2 ? 11 : 1]));
+    }
+    add(table, PARAMS(.softcap = caps[i], .seed = 1, .rate = 0.25f, .n_keys = 37, .dscores = 1, .chain = 1));
+    add_pair(table, PARAMS(.n_batch = 1, .n_queries = 40, .n_keys = 65, .k = 32, .j = 32, .softcap = caps[i],
+                           .dscores = i % 2, .chain = 1, .masking = check_maskings[1]));
+  }
+  for (int32_t i = 0; i < COUNT_OF(data); i++) {
+    add(table, PARAMS(.data_q = data[i][0], .data_k = data[i][1], .data_v = data[i][2], .data_dy = data[i][3],
+                      .n_queries = i % 2 ? 18 : 3, .n_keys = 37, .dscores = 1, .chain = 1, .softcap = 2.0f));
+  }
+  for (int32_t i = 0; i < CHECK_MASKINGS; i += 3) {
+    add(table,
+        PARAMS(.softcap = 1.0f, .alpha = 1.0f, .masking = check_maskings[i], .n_queries = 9, .dscores = 1, .chain = 1));
+  }
+  add(table, PARAMS(.softcap = 50.0f, .n_keys = 0, .dscores = 1));
+  add(table, PARAMS(.softcap = 50.0f, .k = 0, .chain = 1));
+}
+
 /* Heads of real models; rows on both sides of the edges of tiles. Where they can cases share their pipelines. */
 static void add_tiles(check_table *table)
 {
@@ -274,6 +312,8 @@ static void add_large(check_table *table)
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 40, .n_keys = 2003, .chain = 1, .dscores = 1, .seed = 1,
                     .rate = 0.1f));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2003, .n_keys = 40, .chain = 1));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 150, .n_keys = 300, .k = 64, .j = 64, .softcap = 50.0f, .alpha = 0.5f,
+                    .chain = 1, .masking = causal));
   /* a batch of the base model; sentences of 300 tokens */
   add_pair(table, PARAMS(.n_batch = 4, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 64, .j = 64, .chain = 1,
                          .seed = 1, .rate = 0.1f, .masking = check_maskings[11]));
@@ -337,6 +377,7 @@ void check_cases_attention_gradient(check_table *table)
   add_values(table);
   add_tiles(table);
   add_reduced(table);
+  add_capped(table);
   table->large = 1;
   add_large(table);
   add_hidden(table);
@@ -348,6 +389,7 @@ void check_random_attention_gradient(check_table *table, check_draw *draw, int32
 {
   static const int32_t data[] = {CHECK_BIG, CHECK_ZERO, CHECK_TINY, CHECK_NAN, CHECK_MIXED};
   static const float alphas[] = {0.25f, 0.25f, 0.125f, 0.0625f, 0.0f, 1.0f, -1.0f};
+  static const float caps[] = {1.0f, 30.0f, 50.0f};
   attention_params p = {0};
 
   (void)what;
@@ -365,6 +407,9 @@ void check_random_attention_gradient(check_table *table, check_draw *draw, int32
   check_attention_draw_dropout(draw, &p);
   if (check_draw_once_in(draw, 2)) {
     p.reduced = check_draw_once_in(draw, 2) ? TSR_BF16 : TSR_F16;
+  }
+  if (check_draw_once_in(draw, 4)) {
+    p.softcap = CHECK_DRAW(draw, caps);
   }
   int tame = p.alpha >= 0.0f && p.alpha < 1.0f && p.data_q == CHECK_NORMAL && p.data_k == CHECK_NORMAL &&
              (p.masking.additive_data == CHECK_NORMAL || p.masking.additive_data == CHECK_NEGINF);

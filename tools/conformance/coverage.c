@@ -112,7 +112,7 @@ static tsr_status add_operator(check_coverage *coverage, int32_t op, const tsr_o
     if (has_reduced_precision(op) && !status) {
       status = add_item(coverage, op, "%s/narrow=%d", info->name, (int)i);
     }
-    if (op == TSR_OP_ATTENTION && !status) {
+    if ((op == TSR_OP_ATTENTION || op == TSR_OP_ATTENTION_GRADIENT) && !status) {
       status = add_item(coverage, op, "%s/softcap=%d", info->name, (int)i);
     }
     if (op == TSR_OP_ATTENTION && !status) {
@@ -254,9 +254,11 @@ static walk walk_program(const check_coverage *coverage, const tsr_program *prog
     if (has_reduced_precision(line->op)) {
       meet(&w, "%s/narrow=%d", info->name, line->attributes.reduced_precision != 0);
     }
+    if (line->op == TSR_OP_ATTENTION || line->op == TSR_OP_ATTENTION_GRADIENT) {
+      meet(&w, "%s/softcap=%d", info->name, line->attributes.softcap != 0.0f);
+    }
     if (line->op == TSR_OP_ATTENTION) {
       const int64_t heads = tsr_tensor_at(desc, line->in[0])->extent[2];
-      meet(&w, "%s/softcap=%d", info->name, line->attributes.softcap != 0.0f);
       meet(&w, "%s/grouped=%d", info->name, tsr_tensor_at(desc, line->in[1])->extent[2] != heads);
     }
     if (line->op == TSR_OP_ADAM) {

@@ -302,6 +302,42 @@ static tsr_ref attention_dropout(maker *m)
   return tsr_attention(m->p, &args);
 }
 
+static tsr_ref attention_capped(maker *m) /* scores about as large as their bound, and a bias behind it */
+{
+  tsr_attention_args args = heads(m);
+  args.softcap = 0.8f;
+  args.masking.causal = 1;
+  args.masking.additive = leaf(m, 1, H, 1, S);
+  return tsr_attention(m->p, &args);
+}
+
+static tsr_ref attention_grouped(maker *m) /* three heads of q share one of k and v */
+{
+  tsr_attention_args args = {
+      .q = leaf(m, B, L, 6, K), .k = leaf(m, B, S, 2, K), .v = leaf(m, B, S, 2, 2), .alpha = 0.7f, .softcap = 1.5f};
+  return tsr_attention(m->p, &args);
+}
+
+static tsr_ref attention_grouped_joined(maker *m) /* k and v, of one head, are slices of one projection */
+{
+  tsr_ref kv = tsr_product(m->p, leaf(m, B * S, 4), leaf(m, 4, 2 * K));
+  tsr_ref part[2];
+  for (int32_t i = 0; i < 2; i++) {
+    part[i] = tsr_reshape(m->p, tsr_slice(m->p, kv, 1, i * K, K), TSR_SHAPE(B, S, 1, K));
+  }
+  tsr_attention_args args = {.q = leaf(m, B, L, 4, K), .k = part[0], .v = part[1], .alpha = 1.0f};
+  return tsr_attention(m->p, &args);
+}
+
+static tsr_ref attention_grouped_turned(maker *m) /* k and v stored with their sentences and places the other way */
+{
+  tsr_attention_args args = {.q = leaf(m, B, L, 4, K),
+                             .k = tsr_transpose(m->p, leaf(m, S, B, 2, K), 0, 1),
+                             .v = tsr_transpose(m->p, leaf(m, S, B, 2, K), 0, 1),
+                             .alpha = 1.0f};
+  return tsr_attention(m->p, &args);
+}
+
 static tsr_ref attention_joined(maker *m) /* q, k and v are slices of one projection, weights come along */
 {
   tsr_ref qkv = tsr_product(m->p, leaf(m, B * L, 4), leaf(m, 4, 3 * H * 2));
@@ -523,6 +559,10 @@ static const gradient_case cases[] = {
     CASE(attention_additive),
     CASE(attention_relative),
     CASE(attention_dropout),
+    CASE(attention_capped),
+    CASE(attention_grouped),
+    CASE(attention_grouped_joined),
+    CASE(attention_grouped_turned),
     CASE(attention_joined),
     CASE(attention_unfused),
     CASE(slices_that_tile),

@@ -468,7 +468,8 @@ static void test_attention(void **state)
 {
   (void)state;
   for (int32_t options = 0; options < 2 * WITH_CLAMPED; options += 3) {
-    problem p = {.build = build_attention, .attributes = {.alpha = 0.5f, .rate = 0.3f, .stream = options}};
+    problem p = {.build = build_attention,
+                 .attributes = {.alpha = 0.5f, .rate = 0.3f, .stream = options, .softcap = options % 2 ? 1.5f : 0.0f}};
     const int64_t L = between(1, 4), H = between(1, 2), S = between(2, 6), K = between(1, 4), J = between(1, 4);
     add(&p, EXTENTS(2, L, H, K));
     add(&p, EXTENTS(2, S, H, K));

@@ -32,7 +32,7 @@ enum { MOST = 1000000000 };
 
 static const tsr_choice tasks[] = {{""}, {"copy"}, {"reverse"}, {"sort"}, {NULL}};
 static const tsr_choice families[] = {{"marian"}, {"nn_transformer"}, {"bart"},    {"pegasus"}, {"t5"},
-                                      {"mt5"},    {"umt5"},           {"whisper"}, {NULL}};
+                                      {"mt5"},    {"umt5"},           {"t5gemma"}, {"whisper"}, {NULL}};
 static const tsr_choice activations[] = {{"relu"}, {"gelu"}, {"gelu_new"}, {"swish"}, {NULL}};
 static const tsr_choice positions[] = {
     {""}, {"sinusoidal_interleaved"}, {"sinusoidal_halves"}, {"learned"}, {"relative"}, {"none"}, {NULL}};
