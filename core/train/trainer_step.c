@@ -136,8 +136,10 @@ static tsr_status read_layer(tsr_trainer *t, const tsr_compiled *program, int32_
 {
   const tsr_transformer_config *config = &t->model->config;
   tsr_layer_statistics *layer = &t->layers[index];
-  int32_t width = index < config->encoder_layers ? program->size.source : program->size.target;
-  double n = (double)program->size.batch * (double)width * (double)config->d_model, sum, squares, norm = 0.0;
+  const int32_t is_decoder = index >= config->encoder_layers;
+  const int32_t length = is_decoder ? program->size.target : program->size.source;
+  const double n = (double)program->size.batch * length * tsr_config_width(config, is_decoder);
+  double sum, squares, norm = 0.0;
   const tsr_ref *refs = &program->layers[(size_t)index * TSR_LAYER_OUTPUTS];
   tsr_step_layer_name(config, index, layer->name, sizeof layer->name);
   TSR_TRY(read_number(program, refs[0], &sum));

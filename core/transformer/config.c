@@ -186,7 +186,7 @@ static tsr_status read_family(tsr_config *file, tsr_transformer_config *config, 
   if (config->encoder_layers == 0 && config->decoder_layers == 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: neither encoder nor decoder layers", file->path);
   }
-  TSR_TRY(check_heads(file, "encoder", config->d_model, config->encoder_heads, &config->encoder_head_size));
+  TSR_TRY(check_heads(file, "encoder", tsr_config_width(config, 0), config->encoder_heads, &config->encoder_head_size));
   TSR_TRY(check_heads(file, "decoder", config->d_model, config->decoder_heads, &config->decoder_head_size));
   return read_ids(file, config);
 }

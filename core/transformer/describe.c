@@ -88,6 +88,7 @@ static const field fields[] = {
     FLOAT(rotary_theta),
     FLOAT(attention_softcap),
     FLOAT(logits_softcap),
+    OPTIONAL(encoder_d_model, 0, TSR_MAX_WIDTH),
 };
 
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };

@@ -169,7 +169,6 @@ static tsr_status check_equal(const tsr_config *file, const stack_config *stacks
       (double)stacks[0].field, (double)stacks[1].field                                                                 \
     }                                                                                                                  \
   }
-      BOTH("hidden_size", d_model),
       BOTH("head_dim", head_size),
       BOTH("sliding_window", window),
       BOTH("rope_theta", theta),
@@ -193,6 +192,7 @@ static void fill_config(const stack_config *stacks, tsr_transformer_config *conf
 {
   const stack_config *encoder = &stacks[0], *decoder = &stacks[1];
   config->d_model = decoder->d_model;
+  config->encoder_d_model = encoder->d_model == decoder->d_model ? 0 : encoder->d_model;
   config->encoder_layers = encoder->layers;
   config->decoder_layers = decoder->layers;
   config->encoder_heads = encoder->heads;
@@ -305,16 +305,17 @@ static json_t *describe_stack(const tsr_transformer_config *config, const tsr_sa
       "rope_theta", tsr_json_float(config->rotary_theta), "query_pre_attn_scalar",
       is_whole ? json_integer((json_int_t)round(scalar)) : json_real(scalar), "use_cache", 1, "layer_types",
       layer_types(config, layers));
-  json_t *sizes = json_pack(
-      "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "hidden_size", (int)config->d_model, "num_hidden_layers",
-      (int)layers, "num_attention_heads", (int)(decoder ? config->decoder_heads : config->encoder_heads),
-      "num_key_value_heads", (int)tsr_config_key_heads(config, decoder), "head_dim",
-      (int)(decoder ? config->decoder_head_size : config->encoder_head_size), "intermediate_size",
-      (int)(decoder ? config->decoder_d_ff : config->encoder_d_ff), "vocab_size",
-      (int)(decoder ? config->target_vocabulary : config->source_vocabulary), "max_position_embeddings",
-      (int)config->max_positions, "sliding_window", config->window > 0 ? json_integer(config->window) : json_null());
+  json_t *sizes = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "hidden_size",
+                            (int)tsr_config_width(config, decoder), "num_hidden_layers", (int)layers,
+                            "num_attention_heads", (int)(decoder ? config->decoder_heads : config->encoder_heads),
+                            "num_key_value_heads", (int)tsr_config_key_heads(config, decoder), "head_dim",
+                            (int)(decoder ? config->decoder_head_size : config->encoder_head_size), "intermediate_size",
+                            (int)(decoder ? config->decoder_d_ff : config->encoder_d_ff), "vocab_size",
+                            (int)(decoder ? config->target_vocabulary : config->source_vocabulary),
+                            "max_position_embeddings", (int)config->max_positions, "sliding_window",
+                            config->window > 0 ? json_integer(config->window) : json_null());
   if (decoder) {
-    json_object_set_new(sizes, "cross_attention_hidden_size", json_integer(config->d_model));
+    json_object_set_new(sizes, "cross_attention_hidden_size", json_integer(tsr_config_width(config, 0)));
   }
   const int failed = json_object_update(keys, sizes) != 0;
   json_decref(sizes);

@@ -138,9 +138,9 @@ static tsr_status run_forward(tsr_transformer *t, const tsr_forward *forward, fl
     TSR_TRY(tsr_forward_encode(t, forward, &c));
   }
   if (encoder_output) {
-    TSR_TRY(
-        tsr_executable_read(c->executable, c->refs.encoder_output, encoder_output,
-                            (int64_t)size->batch * size->source * config->d_model * (int64_t)sizeof *encoder_output));
+    const int64_t elements = (int64_t)size->batch * size->source * tsr_config_width(config, 0);
+    TSR_TRY(tsr_executable_read(c->executable, c->refs.encoder_output, encoder_output,
+                                elements * (int64_t)sizeof *encoder_output));
   }
   if (!logits) {
     return TSR_OK;

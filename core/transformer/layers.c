@@ -11,6 +11,7 @@ enum { NAME_ROOM = 96 };
 tsr_stack tsr_stack_encoder(const tsr_transformer_config *config)
 {
   return (tsr_stack){.name = "encoder",
+                     .width = tsr_config_width(config, 0),
                      .layers = config->encoder_layers,
                      .heads = config->encoder_heads,
                      .key_heads = tsr_config_key_heads(config, 0),
@@ -22,6 +23,7 @@ tsr_stack tsr_stack_decoder(const tsr_transformer_config *config)
 {
   return (tsr_stack){.name = "decoder",
                      .decoder = 1,
+                     .width = config->d_model,
                      .layers = config->decoder_layers,
                      .heads = config->decoder_heads,
                      .key_heads = tsr_config_key_heads(config, 1),
@@ -171,8 +173,8 @@ static tsr_ref scales_of(const tsr_builder *b, tsr_ref matrix)
   return known != TSR_NONE ? known : tsr_constant(b->program, name, scales.dtype, scales.shape);
 }
 
-/* Rows of a table in whatever type it is kept, [.., D]. padding: as of tsr_embedding_padded. */
-static tsr_ref rows_of(const tsr_builder *b, tsr_ref table, tsr_ref ids, float alpha, int32_t padding)
+/* Rows of a table of `width` in whatever type it is kept, [.., D]. padding: as of tsr_embedding_padded. */
+static tsr_ref rows_of(const tsr_builder *b, tsr_ref table, int32_t width, tsr_ref ids, float alpha, int32_t padding)
 {
   tsr_ref scales = scales_of(b, table);
   if (scales == TSR_NONE) {
@@ -182,7 +184,7 @@ static tsr_ref rows_of(const tsr_builder *b, tsr_ref table, tsr_ref ids, float a
     return tsr_embedding_i8(b->program, table, scales, ids, alpha);
   }
   tsr_ref rows = tsr_embedding_i4(b->program, table, scales, ids, alpha);
-  return tsr_slice(b->program, rows, -1, 0, b->model->config.d_model);
+  return tsr_slice(b->program, rows, -1, 0, width);
 }
 
 /* 1 if what is multiplied with matrices of 16 bits may be rounded to their type: who asks for such a type, rather than
@@ -282,7 +284,7 @@ static tsr_ref token_rows(const tsr_builder *b, const tsr_stack *stack, tsr_ref 
   tsr_ref table =
       config->shared_embedding ? parameter(b, "embedding.weight") : parameter(b, "%s.embedding.weight", stack->name);
   const float factor = tsr_model_side_of(b->model, stack->decoder).embedding_scale;
-  return rows_of(b, table, ids, factor, b->model->family->frozen_pad ? config->pad_id : -1);
+  return rows_of(b, table, stack->width, ids, factor, b->model->family->frozen_pad ? config->pad_id : -1);
 }
 
 static tsr_ref embedding_norm(const tsr_builder *b, const tsr_stack *stack, tsr_ref x)
@@ -299,7 +301,7 @@ tsr_ref tsr_build_embedding(const tsr_builder *b, const tsr_stack *stack, tsr_re
   if (table != TSR_NONE) {
     x = tsr_add(b->program, x, tsr_slice(b->program, table, 0, 0, length));
   }
-  x = tsr_reshape(b->program, x, TSR_SHAPE(batch * length, b->model->config.d_model));
+  x = tsr_reshape(b->program, x, TSR_SHAPE(batch * length, stack->width));
   x = dropped_result(b, embedding_norm(b, stack, x));
   tap(b, TSR_INSPECT_LAYERS, x, "%s.embedding", stack->name);
   close_scopes(b, 2);
@@ -776,7 +778,8 @@ static tsr_ref shortlist_state(const tsr_builder *b, tsr_ref chosen)
 void tsr_build_shortlist(const tsr_builder *b, tsr_ref chosen)
 {
   tsr_scope_push(b->program, "logits");
-  tsr_update(b->program, shortlist_state(b, chosen), rows_of(b, logits_table(b), chosen, 1.0f, -1));
+  tsr_ref rows = rows_of(b, logits_table(b), b->model->config.d_model, chosen, 1.0f, -1);
+  tsr_update(b->program, shortlist_state(b, chosen), rows);
   tsr_scope_pop(b->program);
 }
 

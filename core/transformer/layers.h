@@ -41,6 +41,7 @@ typedef struct tsr_builder {
 typedef struct tsr_stack {
   const char *name; /* "encoder" */
   int32_t decoder;  /* 1: with cross-attention */
+  int32_t width;    /* D */
   int32_t layers;
   int32_t heads;     /* H */
   int32_t key_heads; /* of keys and values; a divisor of H */

@@ -130,7 +130,8 @@ tsr_status tsr_model_create(const tsr_transformer_config *config, tsr_model **mo
   }
   if (status == TSR_OK) {
     tsr_transformer_config *made_of = &made->config;
-    choose_head_size(made_of->d_model, made_of->encoder_heads, &made_of->encoder_head_size);
+    made_of->encoder_d_model = made_of->encoder_d_model == made_of->d_model ? 0 : made_of->encoder_d_model;
+    choose_head_size(tsr_config_width(made_of, 0), made_of->encoder_heads, &made_of->encoder_head_size);
     choose_head_size(made_of->d_model, made_of->decoder_heads, &made_of->decoder_head_size);
     status = tsr_transformer_config_describe(&(tsr_save_options){TSR_SIZED(tsr_save_options)}, &made->config,
                                              &made->family, &file);

@@ -124,6 +124,9 @@ int32_t tsr_config_source_positions(const tsr_transformer_config *config);
 /* Heads of keys and values of the encoder (0) or the decoder (1). */
 int32_t tsr_config_key_heads(const tsr_transformer_config *config, int32_t decoder);
 
+/* D of the encoder or the decoder. */
+int32_t tsr_config_width(const tsr_transformer_config *config, int32_t decoder);
+
 /* 1 if the configuration has an encoder that reads something: tokens of a vocabulary, or sound. */
 int32_t tsr_config_encodes(const tsr_transformer_config *config);
 

@@ -15,6 +15,7 @@ enum { NAME_ROOM = 160 };
 typedef struct lister {
   const tsr_transformer_config *config;
   tsr_model_side side; /* of the stack that is listed */
+  int64_t width;       /* likewise */
   tsr_arena *arena;
   tsr_parameter_list *list;
   tsr_status status;
@@ -62,9 +63,9 @@ static void add_linear(lister *l, const char *name, int64_t out, int64_t in, int
 
 static void add_norm(lister *l, const char *name)
 {
-  add(l, TSR_SHAPE(l->config->d_model), TSR_MATRIX_NONE, "%s.weight", name);
+  add(l, TSR_SHAPE(l->width), TSR_MATRIX_NONE, "%s.weight", name);
   if (l->config->norm != TSR_NORM_RMS && l->config->feed_forward_bias) {
-    add(l, TSR_SHAPE(l->config->d_model), TSR_MATRIX_NONE, "%s.bias", name);
+    add(l, TSR_SHAPE(l->width), TSR_MATRIX_NONE, "%s.bias", name);
   }
 }
 
@@ -100,7 +101,7 @@ static void add_relative(lister *l, int32_t decoder, int32_t of_layer)
 static void list_layer(lister *l, int32_t decoder)
 {
   const tsr_transformer_config *c = l->config;
-  int64_t d_model = c->d_model;
+  const int64_t d_model = l->width;
   int64_t inner =
       decoder ? (int64_t)c->decoder_heads * c->decoder_head_size : (int64_t)c->encoder_heads * c->encoder_head_size;
   int64_t d_ff = decoder ? c->decoder_d_ff : c->encoder_d_ff;
@@ -124,7 +125,7 @@ static void list_layer(lister *l, int32_t decoder)
   add_norm_after(l, "self_attention_post_norm");
   if (decoder && c->encoder_layers > 0) {
     add_linear(l, "cross_attention.query", inner, d_model, c->attention_bias);
-    add_linear(l, "cross_attention.kv", 2 * shared, d_model, c->attention_bias);
+    add_linear(l, "cross_attention.kv", 2 * shared, tsr_config_width(c, 0), c->attention_bias);
     add_linear(l, "cross_attention.output", d_model, inner, c->attention_bias);
     add_norm(l, "cross_attention_norm");
     add_norm_after(l, "cross_attention_post_norm");
@@ -147,9 +148,10 @@ static void list_stack(lister *l, int32_t decoder)
   if (layers == 0) {
     return;
   }
+  l->width = tsr_config_width(c, decoder);
   snprintf(l->prefix, sizeof l->prefix, "%s.", stack);
   if (!c->shared_embedding && vocabulary > 0) {
-    add(l, TSR_SHAPE(vocabulary, c->d_model), TSR_MATRIX_PRODUCT, "embedding.weight");
+    add(l, TSR_SHAPE(vocabulary, l->width), TSR_MATRIX_PRODUCT, "embedding.weight");
   }
   if (!decoder && c->mels > 0) {
     add_convolution(l, "conv1", c->mels);
@@ -184,6 +186,19 @@ int32_t tsr_config_key_heads(const tsr_transformer_config *config, int32_t decod
   return shared > 0 ? shared : decoder ? config->decoder_heads : config->encoder_heads;
 }
 
+int32_t tsr_config_width(const tsr_transformer_config *config, int32_t decoder)
+{
+  return decoder || config->encoder_d_model == 0 ? config->d_model : config->encoder_d_model;
+}
+
+/* Where the encoder has another width than the decoder, the factor follows its root. */
+static float embedding_scale(const tsr_transformer_config *config, int32_t decoder)
+{
+  const int32_t width = tsr_config_width(config, decoder);
+  return width == config->d_model ? config->embedding_scale
+                                  : (float)(config->embedding_scale * sqrt((double)width / config->d_model));
+}
+
 int32_t tsr_config_encodes(const tsr_transformer_config *config)
 {
   return config->encoder_layers > 0 && (config->source_vocabulary > 0 || config->mels > 0);
@@ -193,7 +208,7 @@ tsr_model_side tsr_config_side(const tsr_transformer_config *config, int32_t dec
 {
   const int32_t is_relative =
       config->position == TSR_POSITION_RELATIVE || config->position == TSR_POSITION_RELATIVE_CLAMPED;
-  return (tsr_model_side){.embedding_scale = config->embedding_scale,
+  return (tsr_model_side){.embedding_scale = embedding_scale(config, decoder),
                           .self_scale = config->attention_scale,
                           .cross_scale = config->attention_scale,
                           .position = is_relative ? TSR_POSITION_NONE : config->position,

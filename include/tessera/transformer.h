@@ -51,7 +51,7 @@ enum {
 typedef struct tsr_transformer_config {
   uint32_t struct_size;
   char family[32];           /* model_type of config.json: "marian", "t5", "nn_transformer", .. */
-  int32_t d_model;           /* D */
+  int32_t d_model;           /* D; the decoder's, if encoder_d_model says another */
   int32_t encoder_layers;    /* 0: no encoder */
   int32_t decoder_layers;    /* 0: no decoder */
   int32_t encoder_heads;     /* H of the encoder */
@@ -105,8 +105,11 @@ typedef struct tsr_transformer_config {
   float rotary_theta;      /* with TSR_POSITION_ROTARY */
   float attention_softcap; /* c: scores become c tanh(score / c) before the masking (Gemma 2); 0: none */
   float logits_softcap;    /* the same of the logits */
+  /* D of the encoder, with TSR_POSITION_ROTARY and tables of embeddings of their own; 0: d_model. Its embedding_scale
+   * is multiplied by the root of encoder_d_model / d_model. */
+  int32_t encoder_d_model;
 } tsr_transformer_config;
-TSR_SIZED_PIN(tsr_transformer_config, logits_softcap, 216);
+TSR_SIZED_PIN(tsr_transformer_config, encoder_d_model, 220);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * A model on disk
@@ -290,7 +293,7 @@ TSR_API void tsr_transformer_destroy(tsr_transformer *transformer); /* takes NUL
 
 /* Teacher forcing: encoder output and logits of a batch.
  *   source [B, S], target [B, L] token ids, padded with any id;  source_lengths [B]
- *   encoder_output [B, S, D] and logits [B, L, V] f32, or NULL; what lies beyond a sentence's length is unspecified
+ *   encoder_output [B, S, D], D of the encoder, and logits [B, L, V] f32, or NULL; what lies beyond a sentence's length is unspecified
  * An encoder alone has no logits: logits and target are NULL. A decoder alone has no source: source, source_lengths and
  * encoder_output are NULL, and n_source is ignored. With M2M100 a pad within a sentence counts as a token: it takes a
  * position, while the original gives it none.

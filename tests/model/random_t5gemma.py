@@ -40,7 +40,7 @@ class Model:
 
     def __init__(self, seed, vocabulary=0):
         self.draw = draw = np.random.default_rng(seed)
-        self.d = int(draw.choice([16, 24, 36]))
+        self.d = {side: int(draw.choice([16, 24, 36])) for side in ('encoder', 'decoder')}
         self.size = int(draw.choice([8, 12, 16]))
         self.scalar = int(draw.choice([self.size, 24]))
         self.window = int(draw.choice([2, 3, 5, 100]))
@@ -60,33 +60,34 @@ class Model:
             self.layers[side] = int(draw.integers(2, 5))
             self.make_side(side)
         if not self.tied:
-            self.matrix('lm_head.out_proj.weight', self.vocabulary['decoder'], self.d)
+            self.matrix('lm_head.out_proj.weight', self.vocabulary['decoder'], self.d['decoder'])
 
     def matrix(self, name, rows, columns, scale=1.0):
         values = self.draw.normal(size=(rows, columns)) * scale / math.sqrt(columns)
         self.weights[name] = values.astype(np.float32)
 
-    def gain(self, name):
-        self.weights[name] = (0.2 * self.draw.normal(size=self.d)).astype(np.float32)
+    def gain(self, name, d):
+        self.weights[name] = (0.2 * self.draw.normal(size=d)).astype(np.float32)
 
     def make_side(self, side):
-        heads, shared = self.heads[side]
+        d, (heads, shared) = self.d[side], self.heads[side]
         d_ff = int(self.draw.choice([20, 48]))
-        self.matrix('model.%s.embed_tokens.weight' % side, self.vocabulary[side], self.d)
-        self.gain('model.%s.norm.weight' % side)
+        self.matrix('model.%s.embed_tokens.weight' % side, self.vocabulary[side], d)
+        self.gain('model.%s.norm.weight' % side, d)
         for i in range(self.layers[side]):
             prefix = 'model.%s.layers.%d.' % (side, i)
             parts = ['self_attn'] + (['cross_attn'] if side == 'decoder' else [])
             for part in parts:
-                for name, n in (('q', heads), ('k', shared), ('v', shared)):
-                    self.matrix('%s%s.%s_proj.weight' % (prefix, part, name), n * self.size, self.d, 1.5)
-                self.matrix('%s%s.o_proj.weight' % (prefix, part), self.d, heads * self.size)
+                seen = self.d['encoder'] if part == 'cross_attn' else d
+                for name, n, width in (('q', heads, d), ('k', shared, seen), ('v', shared, seen)):
+                    self.matrix('%s%s.%s_proj.weight' % (prefix, part, name), n * self.size, width, 1.5)
+                self.matrix('%s%s.o_proj.weight' % (prefix, part), d, heads * self.size)
             for part in parts + ['feedforward']:
-                self.gain('%spre_%s_layernorm.weight' % (prefix, part))
-                self.gain('%spost_%s_layernorm.weight' % (prefix, part))
-            self.matrix(prefix + 'mlp.gate_proj.weight', d_ff, self.d)
-            self.matrix(prefix + 'mlp.up_proj.weight', d_ff, self.d)
-            self.matrix(prefix + 'mlp.down_proj.weight', self.d, d_ff)
+                self.gain('%spre_%s_layernorm.weight' % (prefix, part), d)
+                self.gain('%spost_%s_layernorm.weight' % (prefix, part), d)
+            self.matrix(prefix + 'mlp.gate_proj.weight', d_ff, d)
+            self.matrix(prefix + 'mlp.up_proj.weight', d_ff, d)
+            self.matrix(prefix + 'mlp.down_proj.weight', d, d_ff)
 
     def sees_all(self, layer):
         return (layer + 1) % self.period == 0
@@ -94,13 +95,15 @@ class Model:
     def side_config(self, side):
         heads, shared = self.heads[side]
         config = {
-            'hidden_size': self.d, 'num_hidden_layers': self.layers[side], 'num_attention_heads': heads,
+            'hidden_size': self.d[side], 'num_hidden_layers': self.layers[side], 'num_attention_heads': heads,
             'num_key_value_heads': shared, 'head_dim': self.size, 'vocab_size': self.vocabulary[side],
             'intermediate_size': self.weights['model.%s.layers.0.mlp.up_proj.weight' % side].shape[0],
             'query_pre_attn_scalar': self.scalar, 'sliding_window': self.window, 'rope_theta': self.theta,
             'attn_logit_softcapping': self.cap, 'final_logit_softcapping': self.logits_cap, 'rms_norm_eps': 1e-6,
             'hidden_activation': 'gelu_pytorch_tanh', 'max_position_embeddings': 64, 'attention_bias': False,
         }
+        if side == 'decoder' and self.d['encoder'] != self.d['decoder']:
+            config['cross_attention_hidden_size'] = self.d['encoder']
         if self.period != 2:
             config['layer_types'] = ['full_attention' if self.sees_all(i) else 'sliding_attention'
                                      for i in range(self.layers[side])]
@@ -194,7 +197,7 @@ class Computation:
 
     def stack(self, side, ids, encoded=None):
         """Returns the hidden states, and the weights of self- and cross-attention, of all layers."""
-        x = self.w['model.%s.embed_tokens.weight' % side][ids] * math.sqrt(self.m.d)
+        x = self.w['model.%s.embed_tokens.weight' % side][ids] * math.sqrt(self.m.d[side])
         distance = np.arange(len(ids))[:, None] - np.arange(len(ids))
         hidden, own, cross = [x], [], []
 
@@ -288,13 +291,13 @@ def record(model, folder):
         'input_ids': padded(sources, n_source), 'decoder_input_ids': padded(starts, n_target),
         'attention_mask': padded([np.ones(len(s), int) for s in sources], n_source),
         'decoder_attention_mask': padded([np.ones(len(t), int) for t in starts], n_target),
-        'encoder_output': padded([e[0][-1] for e in encoded], n_source, (model.d,)),
+        'encoder_output': padded([e[0][-1] for e in encoded], n_source, (model.d['encoder'],)),
         'logits': padded([exact.logits(x[0][-1]) for x in decoded], n_target, (model.vocabulary['decoder'],)),
     }
     for i in range(model.layers['encoder'] + 1):
-        tensors['encoder_hidden.%d' % i] = padded([e[0][i] for e in encoded], n_source, (model.d,))
+        tensors['encoder_hidden.%d' % i] = padded([e[0][i] for e in encoded], n_source, (model.d['encoder'],))
     for i in range(model.layers['decoder'] + 1):
-        tensors['decoder_hidden.%d' % i] = padded([x[0][i] for x in decoded], n_target, (model.d,))
+        tensors['decoder_hidden.%d' % i] = padded([x[0][i] for x in decoded], n_target, (model.d['decoder'],))
     for i in range(model.layers['encoder']):
         tensors['encoder_attn.%d' % i] = padded_weights([e[1][i] for e in encoded], n_source, n_source)
     for i in range(model.layers['decoder']):
@@ -352,7 +355,7 @@ def check_training(tessera, device, seed):
 
 
 def describe(model):
-    return 'd %d, heads %s of %d, layers %s, window %d but every %d, caps %s and %s, theta %g%s' % (
+    return 'd %s, heads %s of %d, layers %s, window %d but every %d, caps %s and %s, theta %g%s' % (
         model.d, model.heads, model.size, model.layers, model.window, model.period, model.cap, model.logits_cap,
         model.theta, ', tied' if model.tied else '')
 

@@ -518,6 +518,11 @@ static void test_gemma(void **state)
   assert_float(c.rotary_theta, 500.0f);
   assert_float(c.logits_softcap, 0.0f);
   assert_int_equal(c.tied_logits, 0);
+  assert_int_equal(c.encoder_d_model, 0);
+  check(parse(GEMMA("\"hidden_size\":3584,\"num_attention_heads\":16", "\"cross_attention_hidden_size\":3584", ""),
+              &c)); /* 9B-2B */
+  assert_int_equal(c.encoder_d_model, 3584);
+  assert_int_equal(c.d_model, 2304);
 }
 
 static void test_broken(void **state)
@@ -543,8 +548,10 @@ static void test_broken(void **state)
        "key 'decoder' should be an object; found nothing"},
       {GEMMA("\"num_key_value_heads\":3", "", ""), TSR_ERR_FORMAT, "encoder: key 'num_key_value_heads' is 3"},
       {GEMMA("", "\"head_dim\":5", ""), TSR_ERR_FORMAT, "decoder: key 'head_dim' is 5; rotary positions need an even"},
-      {GEMMA("\"hidden_size\":8", "", ""), TSR_ERR_UNSUPPORTED,
-       "key 'hidden_size' differs between encoder (8) and decoder (2304); this build takes one for both"},
+      {GEMMA("\"head_dim\":8", "", ""), TSR_ERR_UNSUPPORTED,
+       "key 'head_dim' differs between encoder (8) and decoder (256); this build takes one for both"},
+      {GEMMA("\"hidden_size\":8", "\"cross_attention_hidden_size\":2304", ""), TSR_ERR_FORMAT,
+       "\"cross_attention_hidden_size\""},
       {GEMMA("\"rope_scaling\":{\"rope_type\":\"yarn\"}", "", ""), TSR_ERR_UNSUPPORTED, "rope_type \"default\" alone"},
       {GEMMA("\"attention_bias\":true", "", ""), TSR_ERR_UNSUPPORTED, "'attention_bias' is true"},
       {GEMMA("", "\"attn_logit_softcapping\":0.001", ""), TSR_ERR_FORMAT, "a number from 0.01 to 10000, found 0.001"},

@@ -83,6 +83,7 @@ tsr_transformer_config gemma_config(void)
   snprintf(config.family, sizeof config.family, "t5gemma");
   config.encoder_heads = config.decoder_heads = 4;
   config.encoder_head_size = config.decoder_head_size = 6;
+  config.encoder_d_model = 32;
   config.encoder_key_heads = 4;
   config.decoder_key_heads = 2;
   config.norm = TSR_NORM_RMS;

@@ -213,7 +213,11 @@ static void print_config(const tsr_model *model)
   const tsr_transformer_config *c = tsr_model_config(model);
   printf("%s\n", tsr_model_folder(model));
   printf("  %-18s %s\n", "family", c->family);
-  printf("  %-18s %d\n", "d_model", (int)c->d_model);
+  printf("  %-18s %d", "d_model", (int)c->d_model);
+  if (c->encoder_d_model > 0) {
+    printf(", %d in the encoder", (int)c->encoder_d_model);
+  }
+  printf("\n");
   print_stack("encoder", c->encoder_layers, c->encoder_heads, c->encoder_head_size, c->encoder_d_ff);
   print_stack("decoder", c->decoder_layers, c->decoder_heads, c->decoder_head_size, c->decoder_d_ff);
   if (c->mels > 0) {
@@ -319,11 +323,11 @@ static json_t *config_json(const tsr_transformer_config *c)
                            "attention_scale", (double)c->attention_scale, "logits_scale", (double)c->logits_scale);
   json_t *ids = json_pack("{s:i, s:i, s:i, s:i, s:i}", "pad_id", (int)c->pad_id, "bos_id", (int)c->bos_id, "eos_id",
                           (int)c->eos_id, "unk_id", (int)c->unk_id, "decoder_start_id", (int)c->decoder_start_id);
-  json_t *attention =
-      json_pack("{s:i, s:i, s:i, s:i, s:f, s:f, s:f}", "encoder_key_heads", (int)c->encoder_key_heads,
-                "decoder_key_heads", (int)c->decoder_key_heads, "window", (int)c->window, "window_period",
-                (int)c->window_period, "rotary_theta", (double)c->rotary_theta, "attention_softcap",
-                (double)c->attention_softcap, "logits_softcap", (double)c->logits_softcap);
+  json_t *attention = json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f}", "encoder_d_model", (int)c->encoder_d_model,
+                                "encoder_key_heads", (int)c->encoder_key_heads, "decoder_key_heads",
+                                (int)c->decoder_key_heads, "window", (int)c->window, "window_period",
+                                (int)c->window_period, "rotary_theta", (double)c->rotary_theta, "attention_softcap",
+                                (double)c->attention_softcap, "logits_softcap", (double)c->logits_softcap);
   json_object_update(form, sizes);
   json_object_update(form, attention);
   json_decref(attention);

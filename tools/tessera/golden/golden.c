@@ -25,9 +25,10 @@ static tsr_status replay_forward(tsr_transformer *transformer, const golden_forc
                                  const char *const *names, golden_error *summaries)
 {
   const tsr_transformer_config *config = tsr_model_config(tsr_transformer_model(transformer));
-  if (f->encoder_output.width != config->d_model || f->logits.width != config->target_vocabulary) {
-    return tsr_fail(TSR_ERR_FORMAT, "%s: recorded widths %d and %d; the model has d_model %d and a vocabulary of %d",
-                    "golden.safetensors", (int)f->encoder_output.width, (int)f->logits.width, (int)config->d_model,
+  const int32_t width = config->encoder_d_model > 0 ? config->encoder_d_model : config->d_model;
+  if (f->encoder_output.width != width || f->logits.width != config->target_vocabulary) {
+    return tsr_fail(TSR_ERR_FORMAT, "%s: recorded widths %d and %d; the model has a width of %d and a vocabulary of %d",
+                    "golden.safetensors", (int)f->encoder_output.width, (int)f->logits.width, (int)width,
                     (int)config->target_vocabulary);
   }
   size_t n_encoder = (size_t)f->source.n_batch * (size_t)f->source.n_length * (size_t)f->encoder_output.width;
