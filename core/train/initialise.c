@@ -173,6 +173,9 @@ tsr_status tsr_initialise(const tsr_model *model, int32_t method, uint64_t seed,
   if (model->config.mels > 0 && strcmp(parameter->name, TSR_ENCODER_POSITIONS) == 0) {
     return tsr_positions_of_sound(model->config.d_model, 0, parameter->shape.extent[0], elements);
   }
+  if (parameter->is_constant) {
+    return tsr_parameter_read(parameter, 0, n, TSR_F32, elements);
+  }
   filling how = method == TSR_INITIAL_XAVIER ? xavier(model, parameter) : as_family(model, parameter);
   int64_t rows = parameter->shape.rank > 1 ? parameter->shape.extent[0] : 1;
   int64_t columns = rows > 0 ? n / rows : 0;

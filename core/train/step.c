@@ -85,7 +85,11 @@ typedef struct step {
   int32_t n;          /* parameters */
   int32_t first, end; /* those that are updated */
   tsr_ref *parameter; /* [n] */
-  tsr_ref *gradient;  /* [n]; TSR_NONE: the loss does not depend on it */
+  tsr_ref *gradient;  /* [n]; TSR_NONE: the loss does not depend on it, or it is not trained */
+  int32_t *trained;   /* [n] the numbers of those that are, one after another */
+  tsr_ref *wanted;    /* [n] the same as references */
+  tsr_ref *found;     /* [n] their gradients */
+  int32_t n_trained;
 } step;
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -149,11 +153,12 @@ static tsr_ref trained_state(step *s, int32_t index, int32_t what)
   return known != TSR_NONE ? known : tsr_state(s->builder.program, name, TSR_F32, parameter->shape);
 }
 
-/* 1 for what is not trained: the sinusoids that Whisper's encoder has as its table of positions. */
+/* 1 for what is not trained: constants, and the sinusoids that Whisper's encoder has as its table of positions. */
 static int is_frozen(const step *s, int32_t index)
 {
   const tsr_model *model = s->builder.model;
-  return model->config.mels > 0 && strcmp(model->parameters.items[index].name, TSR_ENCODER_POSITIONS) == 0;
+  const tsr_parameter *parameter = &model->parameters.items[index];
+  return parameter->is_constant || (model->config.mels > 0 && strcmp(parameter->name, TSR_ENCODER_POSITIONS) == 0);
 }
 
 /* tsr_whole_gradient_fn: it becomes the sum. */
@@ -161,11 +166,8 @@ static void keep_gradient(void *context, int32_t index, tsr_ref gradient)
 {
   step *s = context;
   tsr_program *p = s->builder.program;
-  if (is_frozen(s, index)) {
-    return;
-  }
   tsr_scope_push(p, "sums");
-  tsr_update(p, trained_state(s, index, TSR_TRAINED_COUNT), gradient);
+  tsr_update(p, trained_state(s, s->trained[index], TSR_TRAINED_COUNT), gradient);
   tsr_scope_pop(p);
 }
 
@@ -182,10 +184,17 @@ static void build_gradients(step *s, tsr_ref loss)
     options.whole = keep_gradient;
     options.user = s;
   }
-  tsr_status status = tsr_gradients(p, loss, scale, s->parameter, s->n, &options, s->gradient);
-  (void)status; /* the program keeps it */
   for (int32_t i = 0; i < s->n; i++) {
-    s->gradient[i] = is_frozen(s, i) ? TSR_NONE : s->gradient[i];
+    s->gradient[i] = TSR_NONE;
+    if (!is_frozen(s, i)) {
+      s->wanted[s->n_trained] = s->parameter[i];
+      s->trained[s->n_trained++] = i;
+    }
+  }
+  tsr_status status = tsr_gradients(p, loss, scale, s->wanted, s->n_trained, &options, s->found);
+  (void)status; /* the program keeps it */
+  for (int32_t i = 0; i < s->n_trained; i++) {
+    s->gradient[s->trained[i]] = s->found[i];
   }
 }
 
@@ -398,8 +407,11 @@ static tsr_status make_program(const tsr_model *model, const tsr_training_option
   s.training.layers = calloc(n_layers, sizeof *s.training.layers);
   s.parameter = calloc(n, sizeof *s.parameter);
   s.gradient = calloc(n, sizeof *s.gradient);
-  tsr_status status =
-      s.training.layers && s.parameter && s.gradient ? TSR_OK : tsr_fail_memory(n * sizeof *s.parameter);
+  s.trained = calloc(n, sizeof *s.trained);
+  s.wanted = calloc(n, sizeof *s.wanted);
+  s.found = calloc(n, sizeof *s.found);
+  const int has_room = s.training.layers && s.parameter && s.gradient && s.trained && s.wanted && s.found;
+  tsr_status status = has_room ? TSR_OK : tsr_fail_memory(n * sizeof *s.parameter);
   if (status == TSR_OK) {
     status = tsr_program_create(&s.builder.program);
   }
@@ -419,6 +431,9 @@ static tsr_status make_program(const tsr_model *model, const tsr_training_option
   free(s.training.layers);
   free(s.parameter);
   free(s.gradient);
+  free(s.trained);
+  free(s.wanted);
+  free(s.found);
   return status;
 }
 

@@ -99,13 +99,16 @@ tsr_status tsr_trainer_room(const tsr_trainer *t, float **values)
   return *values ? TSR_OK : tsr_fail_memory((size_t)largest * sizeof **values);
 }
 
-/* The parameters as the model's folder has them; the averages begin with the same. */
+/* The parameters as the model's folder has them, without one its constants alone; the averages begin with the same. */
 static tsr_status read_model(tsr_trainer *t)
 {
   float *values;
   tsr_status status = tsr_trainer_room(t, &values);
   for (int32_t i = 0; i < t->n && status == TSR_OK; i++) {
     const tsr_parameter *parameter = &t->model->parameters.items[i];
+    if (!parameter->is_constant && !tsr_model_has_weights(t->model)) {
+      continue;
+    }
     status = tsr_parameter_read(parameter, 0, tsr_trainer_elements(t, i), TSR_F32, values);
     if (status == TSR_OK) {
       status =
@@ -141,7 +144,7 @@ static tsr_status create(tsr_trainer *t, const tsr_training_options *options)
       return tsr_fail_memory((size_t)t->n_layers * sizeof *t->layers);
     }
   }
-  return tsr_model_has_weights(t->model) ? read_model(t) : TSR_OK;
+  return read_model(t);
 }
 
 tsr_status tsr_trainer_create(const tsr_model *model, tsr_device *device, const tsr_training_options *options,

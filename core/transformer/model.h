@@ -46,6 +46,7 @@ typedef struct tsr_parameter {
   int32_t n_pieces;             /* 0 without weights */
   tsr_piece pieces[TSR_PIECES]; /* one after the other they are the parameter, row-major */
   int32_t is_identity;          /* 1: an identity matrix, of no tensor */
+  int32_t is_constant; /* 1: a table that operators need, of no tensor; it has its elements, and is not trained */
 } tsr_parameter;
 
 typedef struct tsr_parameter_list {

@@ -236,6 +236,7 @@ static void add_number(lister *l, double number)
   add(l, TSR_SHAPE(1), 0, TSR_NUMBER_FORMAT, 1e6 * number);
   if (l->status == TSR_OK) {
     tsr_parameter *made = &l->list->items[l->list->n - 1];
+    made->is_constant = 1;
     made->stored = TSR_F32;
     made->n_pieces = 1;
     made->pieces[0] = (tsr_piece){.count = 1, .fill = (float)number};
@@ -273,7 +274,7 @@ static void add_distances(lister *l, int32_t most)
   add(l, TSR_SHAPE(n, n), TSR_MATRIX_NONE, "%s", name);
   if (l->status == TSR_OK) {
     tsr_parameter *made = &l->list->items[l->list->n - 1];
-    made->is_identity = 1;
+    made->is_identity = made->is_constant = 1;
     made->stored = TSR_F32;
     made->n_pieces = 1;
     made->pieces[0] = (tsr_piece){.count = n * n};
@@ -290,6 +291,7 @@ static void add_window(lister *l)
   add(l, TSR_SHAPE(2 * window + 1, 1), TSR_MATRIX_NONE, TSR_WINDOW_FORMAT, (int)window);
   if (l->status == TSR_OK) {
     tsr_parameter *made = &l->list->items[l->list->n - 1];
+    made->is_constant = 1;
     made->stored = TSR_F32;
     made->n_pieces = 3;
     made->pieces[0] = made->pieces[2] = (tsr_piece){.count = 1, .fill = -INFINITY};

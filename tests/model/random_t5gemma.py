@@ -5,9 +5,9 @@
 Writes folders of T5Gemma of random sizes, one for each of the seeds FIRST .. FIRST + COUNT - 1, with what the published
 description says that they compute: hidden states, attention, logits and searches, in NumPy in double precision, without
 a cache. `TESSERA golden` then compares the library's results on DEVICE, of the first also those of the folder that
-`TESSERA convert` makes of it, and of one that `TESSERA train` makes in a step which changes nothing. Training it goes
-on, and the loss has to fall. Exit code 77 where the device does not exist. The folder of a seed that failed is left,
-and named.
+`TESSERA convert` makes of it, and on the CPU of one that `TESSERA train` makes in a step which changes nothing.
+Training it goes on, and the loss has to fall. Exit code 77 where the device does not exist. The folder of a seed that
+failed is left, and named.
 """
 import csv
 import json
@@ -321,7 +321,7 @@ def record(model, folder):
 
 def replay(tessera, device, folder, recorded):
     answer = subprocess.run([tessera, 'golden', str(folder), '--recorded', str(recorded), '--device', device,
-                             '--tolerance', '2e-5'], capture_output=True, text=True, check=False)
+                             '--tolerance', '2e-5', '--attention', '2e-5'], capture_output=True, text=True, check=False)
     print(answer.stdout + answer.stderr, flush=True)
     return answer.returncode == 0
 
@@ -345,6 +345,7 @@ def check_training(tessera, device, seed):
     record(model, folder)
     print('trained: ' + describe(model), flush=True)
     train(tessera, device, folder, folder / 'same', 1, 1e-20)
+    (folder / 'same' / 'generation_config.json').unlink() # which says never to write <pad>
     passed = replay(tessera, device, folder / 'same', folder)
     losses = train(tessera, device, folder, folder / 'on', 80, 0.01)
     print('losses from %.3g to %.3g' % (losses[0], losses[-1]), flush=True)
@@ -381,7 +382,8 @@ def main():
         if passed:
             shutil.rmtree(folder)
         failures += not passed
-    failures += not check_training(tessera, device, first)
+    if device == 'cpu': # the test `training` has the gradients on every device
+        failures += not check_training(tessera, device, first)
     if searches < count:
         print('only %d searches are sure enough to be compared' % searches)
         failures += 1

@@ -194,13 +194,16 @@ static int ends_with(const char *text, const char *ending)
   return length >= tail && strcmp(text + length - tail, ending) == 0;
 }
 
-/* As a trained model has them: matrices keep a vector's size, gains are near 1. */
+/* As a trained model has them: matrices keep a vector's size, gains are near 1. Constants stay. */
 static void fill_parameters(const training *t)
 {
   uint64_t random = 99;
   for (int32_t i = 0; i < t->n; i++) {
     tsr_parameter_info info;
     require_ok(tsr_model_parameter(t->model, i, &info), "parameter");
+    if (t->model->parameters.items[i].is_constant) {
+      continue; /* the trainer has it */
+    }
     int64_t n = tsr_shape_elements(&info.shape);
     double size = info.shape.rank > 1 ? 1.7 / sqrt((double)info.shape.extent[info.shape.rank - 1]) : 0.1;
     double middle = ends_with(info.name, "norm.weight") ? 1.0 : 0.0;
