@@ -25,6 +25,7 @@ struct tsr_wav {
   const char *name;
   tsr_byte_source source;
   int32_t coding, channels, sample_bytes;
+  uint64_t at;           /* bytes of the file that were read */
   int64_t left;          /* bytes of samples; -1: to the end of the file */
   int64_t taken;         /* samples of each channel */
   unsigned char *buffer; /* [BUFFER_BYTES] */
@@ -53,6 +54,7 @@ static tsr_status read_up_to(tsr_wav *wav, void *bytes, size_t size, size_t *got
     n = 0;
     status = wav->source.read(wav->source.context, (unsigned char *)bytes + *got, size - *got, &n);
   }
+  wav->at += *got;
   return status;
 }
 
@@ -122,7 +124,7 @@ static tsr_status read_format(tsr_wav *wav, uint32_t size, tsr_wav_info *info)
 }
 
 /* Sizes that 32 bits cannot hold: that of the samples stands behind that of the file. */
-static tsr_status read_large_sizes(tsr_wav *wav, uint32_t size, uint64_t *samples)
+static tsr_status read_large_sizes(tsr_wav *wav, uint32_t size, uint64_t *file, uint64_t *samples)
 {
   unsigned char sizes[16];
   if (size < sizeof sizes) {
@@ -133,11 +135,29 @@ static tsr_status read_large_sizes(tsr_wav *wav, uint32_t size, uint64_t *sample
   if (status != TSR_OK) {
     return status;
   }
+  *file = little64(sizes);
   *samples = little64(sizes + 8);
   if (*samples > INT64_MAX) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: its samples have %" PRIu64 " bytes", wav->name, *samples);
   }
   return skip(wav, size - sizeof sizes + size % 2);
+}
+
+/* Writers that cannot come back to a header leave in it what it might hold at most: a little less than 2^31 bytes or
+ * just as many (SoX, arecord), or a little less than 2^32 (FFmpeg). */
+static int is_guess(uint64_t size)
+{
+  return (size >= 0x7FFFF000u && size <= 0x80000000u) || (size >= 0xFFFFFF00u && size <= unknown);
+}
+
+/* Whether the header knows how many bytes of samples there are. Others leave 0 (GStreamer), also where the file's own
+ * size ends with the header: if nothing comes behind it, nothing is read. */
+static int tells_size(const tsr_wav *wav, uint64_t samples, uint64_t file, int is_large)
+{
+  if (samples > 0) {
+    return is_large || !is_guess(samples);
+  }
+  return (is_large || !is_guess(file)) && file + 8 > wav->at;
 }
 
 /* Whole samples alone count. */
@@ -167,8 +187,7 @@ static tsr_status read_header(tsr_wav *wav, tsr_wav_info *info)
     return tsr_fail(TSR_ERR_FORMAT, "%s: not a WAV file", wav->name);
   }
   const int is_large = memcmp(head, "RF64", 4) == 0;
-  const uint32_t file_size = little(head + 4, 4);
-  uint64_t large = 0;
+  uint64_t file_size = little(head + 4, 4), large = 0;
   int has_large = 0;
   while (status == TSR_OK) {
     unsigned char chunk[8];
@@ -178,14 +197,15 @@ static tsr_status read_header(tsr_wav *wav, tsr_wav_info *info)
       if (wav->channels == 0) {
         return tsr_fail(TSR_ERR_FORMAT, "%s: its samples come before their format", wav->name);
       }
-      const int is_known = size == unknown ? has_large : size > 0 || (file_size != 0 && file_size != unknown);
-      begin_samples(wav, size == unknown ? large : size, is_known, info);
+      const int takes_large = has_large && size == unknown;
+      const uint64_t samples = takes_large ? large : size;
+      begin_samples(wav, samples, tells_size(wav, samples, file_size, takes_large), info);
       return TSR_OK;
     }
     if (status == TSR_OK && memcmp(chunk, "fmt ", 4) == 0) {
       status = read_format(wav, size, info);
     } else if (status == TSR_OK && is_large && memcmp(chunk, "ds64", 4) == 0) {
-      status = read_large_sizes(wav, size, &large);
+      status = read_large_sizes(wav, size, &file_size, &large);
       has_large = 1;
     } else if (status == TSR_OK) {
       status = skip(wav, (uint64_t)size + size % 2);

@@ -194,28 +194,38 @@ static void test_chunks(void **state)
   free(f);
 }
 
-/* Pipes: a writer that cannot go back leaves a size of zero, or of all bits. RF64 has it elsewhere. */
+/* Pipes: a writer that cannot go back leaves a size of zero, of all bits, or what the header might hold at most. RF64 has
+ * it elsewhere. */
 static void test_unknown_sizes(void **state)
 {
   (void)state;
   static const struct {
     const char *kind;
-    uint32_t file, data, length; /* length: what a chunk of large sizes says */
+    uint32_t file, data;
+    int32_t length; /* what a chunk of large sizes says; -1: there is none */
   } cases[] = {
-      {"RIFF", 0, 0, 0},
-      {"RIFF", 0xFFFFFFFFu, 0xFFFFFFFFu, 0},
-      {"RIFF", 0xFFFFFFFFu, 0, 0},
-      {"RIFF", 99, 0xFFFFFFFFu, 0},
+      {"RIFF", 0, 0, -1},
+      {"RIFF", 0xFFFFFFFFu, 0xFFFFFFFFu, -1},
+      {"RIFF", 0xFFFFFFFFu, 0, -1},
+      {"RIFF", 0x80000000u, 0, -1},
+      {"RIFF", 99, 0xFFFFFFFFu, -1},
+      {"RIFF", 36, 0, -1},                    /* GStreamer */
+      {"RIFF", 0x7FFFF024u, 0x7FFFF000u, -1}, /* SoX */
+      {"RIFF", 0x7FFFFF24u, 0x7FFFFF00u, -1}, /* arecord, likewise the next */
+      {"RIFF", 0x80000024u, 0x80000000u, -1},
+      {"RIFF", 0xFFFFFFFFu, 0xFFFFFFDBu, -1},
       {"RF64", 0xFFFFFFFFu, 0xFFFFFFFFu, 20},
+      {"RF64", 0xFFFFFFFFu, 0xFFFFFFFFu, 0}, /* FFmpeg */
+      {"RF64", 0xFFFFFFFFu, 0xFFFFFFFFu, -1},
   };
   file *f = new_file();
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
     begin(f, cases[c].kind, cases[c].file);
-    if (cases[c].length > 0) {
+    if (cases[c].length >= 0) {
       put_text(f, "ds64");
       put(f, 28, 4);
-      put(f, 1000, 8);
-      put(f, cases[c].length * 2, 8);
+      put(f, cases[c].length > 0 ? 1000 : 0, 8);
+      put(f, (uint64_t)cases[c].length * 2, 8);
       put(f, 0, 8);
       put(f, 0, 4);
     }
@@ -233,16 +243,40 @@ static void test_unknown_sizes(void **state)
     assert_int_equal(n, 20);
     assert_true(samples[19] == 0.5f);
   }
-  /* A file that is complete, and holds nothing. */
-  begin(f, "RIFF", 36);
-  put_format(f, PCM, 1, 8000, 16);
-  put_data(f, 0);
-  tsr_wav_info info;
-  float samples[16];
-  int64_t n;
-  assert_int_equal(read_file(f, 0, &info, samples, &n), TSR_OK);
-  assert_int_equal(info.length, 0);
-  assert_int_equal(n, 0);
+  /* Files that are complete, and hold nothing: in the second one, something else comes behind. */
+  for (uint32_t behind = 0; behind <= 12; behind += 12) {
+    begin(f, "RIFF", 36 + behind);
+    put_format(f, PCM, 1, 8000, 16);
+    put_data(f, 0);
+    put_text(f, behind ? "LIST" : "");
+    put(f, 4, behind ? 4 : 0);
+    put_text(f, behind ? "INFO" : "");
+    tsr_wav_info info;
+    float samples[16];
+    int64_t n;
+    assert_int_equal(read_file(f, 0, &info, samples, &n), TSR_OK);
+    assert_int_equal(n, 0);
+  }
+  free(f);
+}
+
+/* Sizes that are none of these are believed, large ones too: a file that is shorter was cut. */
+static void test_large_sizes(void **state)
+{
+  (void)state;
+  static const uint32_t sizes[] = {0x7FFFEFFEu, 0x80000002u, 0xFFFFFEFEu};
+  file *f = new_file();
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    begin(f, "RIFF", sizes[i] + 36);
+    put_format(f, PCM, 1, 8000, 16);
+    put_data(f, sizes[i]);
+    put(f, 0, 8);
+    tsr_wav_info info;
+    float samples[16];
+    int64_t n;
+    assert_int_equal(read_file(f, 0, &info, samples, &n), TSR_ERR_FORMAT);
+    assert_int_equal(info.length, sizes[i] / 2);
+  }
   free(f);
 }
 
@@ -337,10 +371,8 @@ static void test_broken(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_codings),
-      cmocka_unit_test(test_chunks),
-      cmocka_unit_test(test_unknown_sizes),
-      cmocka_unit_test(test_broken),
+      cmocka_unit_test(test_codings),     cmocka_unit_test(test_chunks), cmocka_unit_test(test_unknown_sizes),
+      cmocka_unit_test(test_large_sizes), cmocka_unit_test(test_broken),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
