@@ -57,8 +57,8 @@ static void compare_whole(result *r, const uint8_t *data, size_t size)
   for (int32_t i = 0; i < list.n; i++) {
     file = list.items[i].kind == PARAMETER_FILE ? &list.items[i] : file;
   }
-  /* A part that ends where its headers do is none here. */
-  if (code == PARAMETERS_OK && file && (size_t)r->upload.size == file->size) {
+  if (code == PARAMETERS_OK && file) {
+    REQUIRE((size_t)r->upload.size == file->size);
     tsr_audio_source source = upload_source(&r->upload);
     char byte;
     size_t got = 0;

@@ -188,6 +188,35 @@ class Speech(unittest.TestCase):
         self.assertEqual(hear(self.server, b"root:x:0:0")[0], 415)
         self.assertEqual(hear(self.server, b"")[0], 400)
 
+    def test_forms_of_clients(self):
+        """Forms as clients write them, by the letter of the rules and beside it."""
+        text = transcribe("fox", "--language", "en", "--temperature", "0")["text"].strip()
+        kind = f"multipart/form-data; boundary={BOUNDARY}"
+
+        def ask(file, before=b"", content_type=kind):
+            parts = [("name=language", b"en"), ("name=temperature", b"0"), (file, sound("fox"))]
+            begin, end = f"--{BOUNDARY}\r\nContent-Disposition: form-data; ", f"--{BOUNDARY}--\r\n".encode()
+            body = b"".join(f"{begin}{head}\r\n\r\n".encode() + value + b"\r\n" for head, value in parts)
+            return self.server.ask("POST", HEAR, before + body + end, content_type)[:2]
+
+        plain = 'name="file"; filename="a.wav"'
+        for file in [plain, "name=file; filename=a.wav", "name=file ; filename=a.wav ",
+                     'filename="a;b\\"c"; name="file"',
+                     "name=\"file\"; filename*=utf-8''%C3%A9.wav",
+                     "name=file; filename=a.wav; filename*=utf-8''%C3%A9.wav",
+                     f'name="file"; filename="{"%E4%BD%A0" * 85}.wav"']: # a name as long as names of files may be
+            self.assertEqual(ask(file), (200, {"text": text}), file)
+        for content_type in [kind.replace("multipart/form-data", "Multipart/Form-Data"), f"{kind} ; charset=utf-8",
+                             f'multipart/form-data; charset=utf-8; boundary="{BOUNDARY}"']:
+            self.assertEqual(ask(plain, content_type=content_type), (200, {"text": text}), content_type)
+        # A part whose empty line's end is that of its value, too.
+        empty = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name=prompt\r\n\r\n".encode()
+        self.assertEqual(ask(plain, empty), (200, {"text": text}))
+        self.assertEqual(ask(plain, b"to be skipped\r\n"), (200, {"text": text}))
+        status, got = ask("name=file")
+        self.assertEqual((status, got["error"]["message"]),
+                         (400, "Invalid request: 'file' has no filename, so it is no file"))
+
     def test_a_form_that_was_cut(self):
         """All of the sound is there, and something is missing behind it."""
         body = form(sound("fox"), [])

@@ -194,8 +194,8 @@ static void test_chunks(void **state)
   free(f);
 }
 
-/* Pipes: a writer that cannot go back leaves a size of zero, of all bits, or what the header might hold at most. RF64 has
- * it elsewhere. */
+/* Pipes: a writer that cannot go back leaves a size of zero, of all bits, or what the header might hold at most. RF64
+ * has it elsewhere. */
 static void test_unknown_sizes(void **state)
 {
   (void)state;

@@ -19,7 +19,10 @@ const char *multipart_find(const char *text, size_t size, const char *what, size
   return NULL;
 }
 
-/* The value of `name` in a header's value such as `form-data; name="q"`. Returns 0 if it is not there or too long. */
+enum { MISSING, WHOLE, CUT };
+
+/* The value of `name` in a header's value such as `form-data; name="q"`. CUT: `out` has no room for all of it.
+ * Blanks behind a value without quotation marks are none of it. */
 static int header_value(const char *header, size_t size, const char *name, char *out, size_t room)
 {
   size_t name_size = strlen(name);
@@ -37,26 +40,29 @@ static int header_value(const char *header, size_t size, const char *name, char 
     }
     i++;
     size_t used = 0;
-    int is_quoted = i < size && header[i] == '"';
+    int found = WHOLE, is_quoted = i < size && header[i] == '"';
     i += (size_t)is_quoted;
     for (; i < size && (is_quoted ? header[i] != '"' : header[i] != ';'); i++) {
       if (is_quoted && header[i] == '\\' && i + 1 < size && (header[i + 1] == '"' || header[i + 1] == '\\')) {
         i++;
       }
-      if (is_wanted && used + 1 >= room) {
-        return 0;
-      }
-      if (is_wanted) {
+      if (used + 1 < room) {
         out[used++] = header[i];
+      } else {
+        found = CUT;
       }
     }
     i += (size_t)(is_quoted && i < size);
+    while (!is_quoted && used > 0 && (out[used - 1] == ' ' || out[used - 1] == '\t')) {
+      used--;
+    }
+    out[used] = '\0';
     if (is_wanted) {
-      out[used] = '\0';
-      return 1;
+      return found;
     }
   }
-  return 0;
+  out[0] = '\0';
+  return MISSING;
 }
 
 int multipart_delimiter(const char *content_type, char delimiter[MULTIPART_BOUNDARY_ROOM + 4])
@@ -64,8 +70,16 @@ int multipart_delimiter(const char *content_type, char delimiter[MULTIPART_BOUND
   const size_t header = strcspn(content_type, ";");
   memcpy(delimiter, "\r\n--", 5);
   return header_value(content_type + header, strlen(content_type + header), "boundary", delimiter + 4,
-                      MULTIPART_BOUNDARY_ROOM) &&
+                      MULTIPART_BOUNDARY_ROOM) == WHOLE &&
          delimiter[4];
+}
+
+/* Whether a part is a file. RFC 7578 rules out the coded name of RFC 5987. Some clients send nothing else where a name
+ * is not ASCII: it is kept as it is coded. */
+static int find_file_name(const char *disposition, size_t size, multipart_part *one)
+{
+  return header_value(disposition, size, "filename", one->file_name, sizeof one->file_name) != MISSING ||
+         header_value(disposition, size, "filename*", one->file_name, sizeof one->file_name) != MISSING;
 }
 
 size_t multipart_headers(const char *text, size_t size, multipart_part *one)
@@ -85,8 +99,8 @@ size_t multipart_headers(const char *text, size_t size, multipart_part *one)
     size_t prefix = sizeof disposition - 1;
     if (length > prefix && strncasecmp(text + at, disposition, prefix) == 0) {
       const char *value = text + at + prefix;
-      has_name = header_value(value, length - prefix, "name", one->name, sizeof one->name);
-      one->is_file = header_value(value, length - prefix, "filename", one->file_name, sizeof one->file_name);
+      has_name = header_value(value, length - prefix, "name", one->name, sizeof one->name) == WHOLE;
+      one->is_file = find_file_name(value, length - prefix, one);
     }
     at += length + 2;
   }
@@ -172,7 +186,8 @@ static int step_headers(multipart *m)
     m->outcome = MULTIPART_BAD;
     return 0;
   }
-  drop(m, size);
+  drop(m, size - 2); /* the end of the empty line may begin the next delimiter: a part without a value */
+  m->skipped = 2;
   m->state = VALUE;
   m->outcome = m->handlers.begin(m->handlers.user, &one) ? MULTIPART_MORE : MULTIPART_STOPPED;
   return m->outcome == MULTIPART_MORE;
@@ -182,7 +197,9 @@ static int step_value(multipart *m)
 {
   const char *found = find_delimiter(m);
   const size_t size = found ? (size_t)(found - m->buffer) : certain(m);
-  int goes_on = size == 0 || m->handlers.bytes(m->handlers.user, m->buffer, size);
+  const size_t first = size < m->skipped ? size : m->skipped;
+  int goes_on = size == first || m->handlers.bytes(m->handlers.user, m->buffer + first, size - first);
+  m->skipped -= first;
   if (found && goes_on) {
     goes_on = m->handlers.end(m->handlers.user);
   }

@@ -15,7 +15,7 @@ enum {
   MULTIPART_HEADERS = 4096 /* bytes of a part's headers at most, where the body comes in pieces */
 };
 
-/* A part's name, and that of its file. */
+/* A part's name, and that of its file, which may be cut. */
 typedef struct multipart_part {
   char name[MULTIPART_NAME_ROOM];
   char file_name[MULTIPART_FILE_ROOM];
@@ -54,6 +54,7 @@ typedef struct multipart {
   int state;
   int outcome;
   size_t used;
+  size_t skipped;                 /* bytes of the buffer that end a part's headers */
   char buffer[MULTIPART_HEADERS]; /* what is not understood yet */
 } multipart;
 

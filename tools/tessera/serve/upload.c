@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "tools/tessera/common/path.h"
@@ -50,6 +51,9 @@ static int begin_part(void *user, const multipart_part *part)
     }
     u->has_file = 1;
     return open_file(u);
+  }
+  if (strcmp(part->name, "file") == 0) {
+    return refuse(u, 400, "Invalid request: 'file' has no filename, so it is no file");
   }
   if (++u->n_fields > UPLOAD_MOST_FIELDS) {
     return refuse(u, 400, "Invalid request: more than %d fields", UPLOAD_MOST_FIELDS);
@@ -106,7 +110,7 @@ int upload_begin(upload *u, const char *content_type, parameters *fields)
   static const char form[] = "multipart/form-data";
   const multipart_handlers handlers = {.begin = begin_part, .bytes = take_bytes, .end = end_part, .user = u};
   *u = (upload){.fields = fields, .descriptor = -1};
-  return content_type && strncmp(content_type, form, sizeof form - 1) == 0 &&
+  return content_type && strncasecmp(content_type, form, sizeof form - 1) == 0 &&
          multipart_begin(&u->reader, content_type, &handlers);
 }
 
