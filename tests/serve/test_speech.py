@@ -126,6 +126,8 @@ class Speech(unittest.TestCase):
         self.assertEqual(got["language"], "french")
         self.assertGreater(len({one["seek"] for one in got["segments"]}), 5)
         self.check_verbose("count", HEAR, ["--words", "--temperature", "0.8,1"], temperature="0.8")
+        for one in ["0.85", "0.9", "0.95"]: # a step would lead beyond 1
+            self.check_verbose("count", HEAR, ["--words", "--temperature", one], temperature=one)
 
     def test_forms(self):
         for name in ["fox", "long31"]:
@@ -187,6 +189,23 @@ class Speech(unittest.TestCase):
         """What the client calls its file means nothing; its kind is found in its bytes."""
         self.assertEqual(hear(self.server, b"root:x:0:0")[0], 415)
         self.assertEqual(hear(self.server, b"")[0], 400)
+
+    def test_no_sound_and_broken_sounds(self):
+        """A sound that holds nothing says nothing; one that is broken is told, wherever that is found."""
+        self.assertEqual(hear(self.server, long_sound(0), response_format="verbose_json", language="fr"),
+                         (200, {"task": "transcribe", "language": "french", "duration": 0.0, "text": "",
+                                "segments": []}))
+        fox = sound("fox")
+        header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + 4000, b"WAVE", b"fmt ", 16, 3, 1, 16000, 64000, 4, 32,
+                             b"data", 4000)
+        for broken, message in [(fox[:-100], "the file ends 100 bytes before its samples do"),
+                                (header + struct.pack("<f", float("nan")) * 1000, "sample 0 is not finite")]:
+            status, got = hear(self.server, broken)
+            self.assertEqual((status, got["error"]),
+                             (400, {"message": f"Invalid file: {message}", "type": "invalid_request_error",
+                                    "param": "file", "code": "invalid_file"}))
+            status, got = hear(self.server, broken, stream="true")
+            self.assertEqual((status, json.loads(got[6:])["error"]["code"]), (200, "invalid_file"))
 
     def test_forms_of_clients(self):
         """Forms as clients write them, by the letter of the rules and beside it."""

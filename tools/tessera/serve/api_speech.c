@@ -174,11 +174,11 @@ static json_t *segment_json(int32_t number, const tsr_segment *one)
 static json_t *verbose_json(const speech *s, const tsr_transcript *transcript, json_t *text)
 {
   const int is_translation = s->sound.wishes.task == TSR_SPEECH_TRANSLATE;
-  const char *language =
-      transcript->language && !is_translation ? tsr_speech_language_name(transcript->language) : NULL;
-  json_t *root =
-      json_pack("{s:s, s:s, s:o, s:o}", "task", is_translation ? "translate" : "transcribe", "language",
-                language ? language : "english", "duration", tsr_cli_json_real(transcript->duration), "text", text);
+  const char *code = transcript->language ? transcript->language : s->sound.wishes.language;
+  const char *name = code && !is_translation ? tsr_speech_language_name(code) : NULL;
+  const char *language = name ? name : code && !is_translation ? code : "english";
+  json_t *root = json_pack("{s:s, s:s, s:o, s:o}", "task", is_translation ? "translate" : "transcribe", "language",
+                           language, "duration", tsr_cli_json_real(transcript->duration), "text", text);
   json_t *segments = json_array(), *words = json_array();
   for (int32_t i = 0; i < transcript->n_segments; i++) {
     const tsr_segment *one = &transcript->segments[i];
@@ -283,6 +283,32 @@ static void reply_too_long(call *c)
   reply_openai(c, 413, "file", "audio_too_long", "The sound is longer than %g seconds", c->settings->sound_seconds);
 }
 
+/* Why a sound cannot be read: what is missing here, or what is wrong with it. Clients are not told which folders were
+ * searched. */
+static void reply_unreadable(call *c, tsr_status status, const char *told)
+{
+  static const char name[] = "file: ", searched[] = "; searched: ";
+  char message[1024];
+  const int has_name = strncmp(told, name, sizeof name - 1) == 0;
+  snprintf(message, sizeof message, "%s", has_name ? told + sizeof name - 1 : told);
+  char *folders = strstr(message, searched);
+  if (folders) {
+    const char *rest = strchr(folders + sizeof searched - 1, ';');
+    memmove(folders, rest ? rest : "", rest ? strlen(rest) + 1 : 1);
+  }
+  if (status == TSR_ERR_PLUGIN || status == TSR_ERR_UNSUPPORTED) {
+    if (folders) {
+      tsr_cli_warning("a sound was not read: %s", told);
+    }
+    reply_openai(c, 415, "file", "unsupported_format", "Invalid file format: %s", message);
+  } else if (status == TSR_ERR_FORMAT) {
+    reply_openai(c, 400, "file", "invalid_file", "Invalid file: %s", message);
+  } else {
+    tsr_cli_warning("a sound was not read: %s", told);
+    reply_openai(c, 500, "file", NULL, "The file cannot be read");
+  }
+}
+
 static void on_done(segment *of, int outcome, const tsr_translation *unused)
 {
   speech *s = (speech *)(void *)of;
@@ -297,6 +323,8 @@ static void on_done(segment *of, int outcome, const tsr_translation *unused)
     reply_openai(c, 504, NULL, "timeout", "The sound took longer than %g seconds", c->settings->sound_timeout);
   } else if (s->sound.is_too_long) {
     reply_too_long(c);
+  } else if (outcome == SEGMENT_REFUSED && s->sound.status != TSR_OK) {
+    reply_unreadable(c, s->sound.status, s->sound.problem);
   } else if (outcome == SEGMENT_REFUSED && s->sound.problem[0]) {
     reply_openai(c, 400, NULL, NULL, "%s", s->sound.problem);
   } else if (outcome == SEGMENT_REFUSED) {
@@ -425,33 +453,6 @@ static int read_wishes(speech *s)
   return 1;
 }
 
-/* Why a sound cannot be read: what is missing here, or what is wrong with it. Clients are not told which folders were
- * searched. */
-static void reply_unreadable(call *c, tsr_status status)
-{
-  static const char name[] = "file: ", searched[] = "; searched: ";
-  char message[1024];
-  const char *told = tsr_error_message();
-  const int has_name = strncmp(told, name, sizeof name - 1) == 0;
-  snprintf(message, sizeof message, "%s", has_name ? told + sizeof name - 1 : told);
-  char *folders = strstr(message, searched);
-  if (folders) {
-    const char *rest = strchr(folders + sizeof searched - 1, ';');
-    memmove(folders, rest ? rest : "", rest ? strlen(rest) + 1 : 1);
-  }
-  if (status == TSR_ERR_PLUGIN || status == TSR_ERR_UNSUPPORTED) {
-    if (folders) {
-      tsr_cli_warning("a sound was not opened: %s", told);
-    }
-    reply_openai(c, 415, "file", "unsupported_format", "Invalid file format: %s", message);
-  } else if (status == TSR_ERR_FORMAT) {
-    reply_openai(c, 400, "file", "invalid_file", "Invalid file: %s", message);
-  } else {
-    tsr_cli_warning("a sound was not opened: %s", told);
-    reply_openai(c, 500, "file", NULL, "The file cannot be read");
-  }
-}
-
 /* In a thread of the pool: finding out what a file is may take a moment. */
 static void submit(void *user)
 {
@@ -469,7 +470,7 @@ static void submit(void *user)
     return;
   }
   if (status != TSR_OK) {
-    reply_unreadable(c, status);
+    reply_unreadable(c, status, tsr_error_message());
   } else if (s->sound.most_seconds > 0 && (double)info.samples > s->sound.most_seconds * TSR_AUDIO_RATE) {
     reply_too_long(c);
   } else {

@@ -136,6 +136,7 @@ static void on_ended(void *user, int32_t number)
     finish_sound(r, number, SEGMENT_LATE);
   } else if (s->is_too_long || transcript->status != TSR_OK) {
     snprintf(s->problem, sizeof s->problem, "%s", transcript->error ? transcript->error : "");
+    s->status = transcript->status;
     finish_sound(r, number, SEGMENT_REFUSED);
   } else {
     s->transcript = transcript;
@@ -145,13 +146,13 @@ static void on_ended(void *user, int32_t number)
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
 
-/* As the published program does: from the temperature that is asked for, in steps up to 1. */
+/* As the published program does: from the temperature that is asked for, in steps up to 1 and no further. */
 static void fill_temperatures(tsr_transcribe_options *options, float first)
 {
   options->n_temperatures = 0;
   for (int32_t i = 0; i < TSR_MOST_TEMPERATURES; i++) {
     const float one = first + temperature_step * (float)i;
-    if (i > 0 && one > 1.0f + temperature_step / 2) {
+    if (i > 0 && one > 1.0f + 1e-5f) { /* sums are rounded */
       break;
     }
     options->temperatures[options->n_temperatures++] = one;

@@ -22,7 +22,7 @@ typedef struct sound_wishes {
 
 /* A sound in hand. The caller's, at rest until segment.done; of the segment, it fills model, deadline, done and
  * is_cancelled. With SEGMENT_DONE, `transcript` is there during the call; with SEGMENT_REFUSED, `problem` says why, ""
- * where the model cannot be opened. */
+ * where the model cannot be opened, and `status` is that of a sound that cannot be read on, else TSR_OK. */
 typedef struct sound {
   segment segment; /* first */
   tsr_audio *audio;
@@ -33,6 +33,7 @@ typedef struct sound {
   void (*piece)(struct sound *s, const char *text, size_t size);
   const tsr_transcript *transcript;
   char problem[SOUND_MESSAGE];
+  tsr_status status;
   int32_t is_too_long; /* with SEGMENT_REFUSED */
   size_t told, come;   /* bytes: that were told; of this attempt */
 } sound;
