@@ -368,7 +368,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif body["format"] != "RIFF":
             refuse(415, "Invalid file format: nothing reads it")
         else:
-            texts = [(0.3, 1.5, " Hello world."), (61.25, 3723.5, " An arrow --> here.")]
+            texts = [(0.3, 1.5, " Hello world."), (61.25, 3723.5, " An arrow ---> here, R&B.")]
             self.answer({"task": "transcribe", "language": "english", "duration": 62, "text": "Hello world. An arrow.",
                          "segments": [{"id": i, "start": start, "end": end, "text": text}
                                       for i, (start, end, text) in enumerate(texts)]})

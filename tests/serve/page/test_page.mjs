@@ -287,7 +287,7 @@ const features = {
       'what was sent');
     equal(await row(0).locator('.segments li').evaluateAll(all =>
       all.map(one => [one.querySelector('time').textContent, one.querySelector('span').textContent])),
-    [['0:00', 'Hello world.'], ['1:01', 'An arrow --> here.']], 'segments with times');
+    [['0:00', 'Hello world.'], ['1:01', 'An arrow ---> here, R&B.']], 'segments with times');
     const saved = async form => {
       const link = row(0).getByText(form, {exact: true});
       const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
@@ -295,11 +295,11 @@ const features = {
       for await (const chunk of await download.createReadStream()) chunks.push(chunk);
       return [download.suggestedFilename(), Buffer.concat(chunks).toString()];
     };
-    equal(await saved('TXT'), ['a b.txt', 'Hello world.\nAn arrow --> here.\n'], 'text');
+    equal(await saved('TXT'), ['a b.txt', 'Hello world.\nAn arrow ---> here, R&B.\n'], 'text');
     equal(await saved('SRT'), ['a b.srt', '1\n00:00:00,300 --> 00:00:01,500\nHello world.\n\n' +
-      '2\n00:01:01,250 --> 01:02:03,500\nAn arrow -> here.\n\n'], 'SubRip');
+      '2\n00:01:01,250 --> 01:02:03,500\nAn arrow -> here, R&B.\n\n'], 'SubRip');
     equal(await saved('VTT'), ['a b.vtt', 'WEBVTT\n\n00:00.300 --> 00:01.500\nHello world.\n\n' +
-      '01:01.250 --> 01:02:03.500\nAn arrow -> here.\n\n'], 'WebVTT');
+      '01:01.250 --> 01:02:03.500\nAn arrow ---&gt; here, R&amp;B.\n\n'], 'WebVTT');
     await axe(page, 'with a sound');
     check(await fits(page), 'no scrolling aside');
     await row(0).getByText('Translate the text').click();

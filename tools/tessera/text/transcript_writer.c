@@ -2,6 +2,7 @@
 #include "tools/tessera/text/transcript_writer.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,27 +12,53 @@ const char *const writer_forms[] = {"txt", "srt", "vtt", "tsv", "json", NULL};
 
 static const char blanks[] = " \t\r\n";
 
-/* A text of which no part is taken for a sign of the form: without blanks at its ends, `from` replaced by `to` of the
- * same length or shorter. The caller frees it; NULL: memory ran out. */
-static char *clean(const char *text, const char *from, const char *to)
+/* What stands for a byte of a text; NULL: itself. */
+static const char *stand_in(int32_t form, char byte)
 {
+  switch (byte) {
+  case '\r':
+  case '\n':
+    return " ";
+  case '\t':
+    return form == WRITER_TXT || form == WRITER_TSV ? " " : NULL;
+  case '&':
+    return form == WRITER_VTT ? "&amp;" : NULL;
+  case '<':
+    return form == WRITER_VTT ? "&lt;" : NULL;
+  case '>':
+    return form == WRITER_VTT ? "&gt;" : NULL;
+  default:
+    return NULL;
+  }
+}
+
+/* A text of which no part is taken for a sign of the form, without blanks at its ends. SubRip has no other writing for
+ * an arrow: it becomes shorter. The caller frees it; NULL: memory ran out. */
+static char *clean(const char *text, int32_t form)
+{
+  enum { LONGEST = 5 /* of the stand-ins */ };
+  static const char arrow[] = "-->";
+  const size_t length = sizeof arrow - 1;
   text += strspn(text, blanks);
-  char *copy = strdup(text);
+  size_t size = strlen(text), used = 0;
+  while (size > 0 && strchr(blanks, text[size - 1])) {
+    size--;
+  }
+  char *copy = size < SIZE_MAX / LONGEST ? malloc(LONGEST * size + 1) : NULL;
   if (!copy) {
     return NULL;
   }
-  size_t size = strlen(copy);
-  while (size > 0 && strchr(blanks, copy[size - 1])) {
-    copy[--size] = '\0';
+  for (size_t i = 0; i < size; i++) {
+    const char *other = stand_in(form, text[i]);
+    const size_t n = other ? strlen(other) : 1;
+    memcpy(copy + used, other ? other : text + i, n);
+    used += n;
+    while (form == WRITER_SRT && used >= length && memcmp(copy + used - length, arrow, length) == 0) {
+      copy[used - 2] = '>';
+      used--;
+    }
   }
-  const size_t n_from = strlen(from), n_to = strlen(to);
-  for (char *at = copy; (at = strstr(at, from)) != NULL; at += n_to) {
-    memcpy(at, to, n_to);
-    memmove(at + n_to, at + n_from, strlen(at + n_from) + 1);
-  }
-  for (char *at = copy; (at = strpbrk(at, "\r\n")) != NULL; at++) {
-    *at = ' ';
-  }
+  copy[used] = '\0';
   return copy;
 }
 
@@ -71,7 +98,7 @@ int writer_segment(writer *w, const tsr_segment *segment)
   if (w->form == WRITER_JSON) {
     return 1;
   }
-  char *text = is_subtitle ? clean(segment->text, "-->", "->") : clean(segment->text, "\t", " ");
+  char *text = clean(segment->text, w->form);
   if (!text) {
     return 0;
   }

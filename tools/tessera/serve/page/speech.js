@@ -213,7 +213,8 @@ function heardOf(answer) {
   const segments = Array.isArray(answer.segments) ? answer.segments : [];
   return {
     text: String(answer.text || ''),
-    segments: segments.map(one => ({start: Number(one.start), end: Number(one.end), text: String(one.text).trim()}))
+    segments: segments.map(one => (
+      {start: Number(one.start), end: Number(one.end), text: String(one.text).trim().replace(/[\r\n]/g, ' ')}))
       .filter(one => one.text),
   };
 }
@@ -237,12 +238,14 @@ function subtitleTime(seconds, point, hasHours) {
   return hours || hasHours ? `${two(hours)}:${rest}` : rest;
 }
 
+const SIGNS = {'&': '&amp;', '<': '&lt;', '>': '&gt;'}; // of WebVTT; SubRip has no other writing for an arrow
+
 const FORMS = {
   txt: heard => heard.segments.map(one => `${one.text}\n`).join(''),
   srt: heard => heard.segments.map((one, i) => `${i + 1}\n${subtitleTime(one.start, ',', true)} --> ` +
-    `${subtitleTime(one.end, ',', true)}\n${one.text.replaceAll('-->', '->')}\n\n`).join(''),
+    `${subtitleTime(one.end, ',', true)}\n${one.text.replace(/-{2,}>/g, '->')}\n\n`).join(''),
   vtt: heard => `WEBVTT\n\n${heard.segments.map(one => `${subtitleTime(one.start, '.', false)} --> ` +
-    `${subtitleTime(one.end, '.', false)}\n${one.text.replaceAll('-->', '->')}\n\n`).join('')}`,
+    `${subtitleTime(one.end, '.', false)}\n${one.text.replace(/[&<>]/g, sign => SIGNS[sign])}\n\n`).join('')}`,
 };
 
 /* ---- The list ---- */
