@@ -96,10 +96,11 @@ typedef struct tsr_transcribe_options {
   uint32_t struct_size;
   int32_t task;              /* TSR_SPEECH_TRANSCRIBE; TSR_SPEECH_TRANSLATE: into English */
   const char *language;      /* as tsr_speech_find_language takes it; NULL: it is detected in the first window */
-  const char *prompt;        /* UTF-8: text that precedes the first window, for names and spelling; NULL: none */
+  const char *prompt;        /* UTF-8: text that precedes the first window, and each that is told no text before it, for
+                                names and spelling; NULL: none */
   const int32_t *prompt_ids; /* [n_prompt_ids] the same as ids, <|startofprev|> first, in the place of `prompt` */
   int32_t n_prompt_ids;
-  int32_t prompt_stays; /* 1: it precedes every window */
+  int32_t prompt_stays; /* 1: it precedes every window, before the text that the window is told */
   /* 1: a window is told the text before it, which helps with words that are cut, and may repeat a mistake. After a
    * window that took a temperature above 0.5 the text is forgotten. */
   int32_t condition_on_previous;

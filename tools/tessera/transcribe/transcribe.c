@@ -433,9 +433,10 @@ static const tsr_option rows[] = {
      .help = "write NAME.FORM there for each file, under that name when it is whole",
      .otherwise = "standard output; of a single file each segment as soon as it is heard"},
     {"prompt", "TEXT", TSR_OPTION_TEXT, FIELD(prompt),
-     .help = "what might have been said before: names and words as they are to be spelled"},
+     .help = "what might have been said before: names and words as they are to be spelled; for the first window, and "
+             "each that is told no text before it"},
     {"prompt-stays", NULL, TSR_OPTION_FLAG, FIELD(prompt_stays), .low = 1,
-     .help = "the prompt precedes every window, not only the first"},
+     .help = "the prompt precedes every window, before the text that the window is told"},
     {"forget", NULL, TSR_OPTION_FLAG, FIELD(forgets), .low = 1,
      .help = "no window is told the text before it: a mistake is less often repeated, a word that was cut less often "
              "found"},
