@@ -475,6 +475,9 @@ tsr_status tsr_transcribe(tsr_transcriber *t, int32_t n, tsr_audio *const *given
     for (int32_t i = 0; i < n; i++) {
       sounds[i] =
           (tsr_sound){.number = i, .audio = given[i], .language = request.language, .transcript = &transcripts[i]};
+      if (request.language >= 0) {
+        transcripts[i].language = tsr_tokenizer_language(t->tokenizer, request.language);
+      }
     }
     status = hear(t, &request, sounds, n, windows);
   }

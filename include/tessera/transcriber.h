@@ -62,9 +62,10 @@ typedef struct tsr_segment {
 
 /* What was heard in a sound. */
 typedef struct tsr_transcript {
-  tsr_status status;          /* TSR_OK, or why the transcript ends where it does */
-  char *error;                /* a message, if status is not TSR_OK; else NULL */
-  const char *language;       /* its code ("fr"), of the transcriber; NULL: the model has but one, or heard no window */
+  tsr_status status; /* TSR_OK, or why the transcript ends where it does */
+  char *error;       /* a message, if status is not TSR_OK; else NULL */
+  /* Its code ("fr"), of the transcriber; NULL: the model has but one, or was to detect it and heard no window. */
+  const char *language;
   float language_probability; /* NaN: it was asked for, not detected */
   double duration;            /* seconds of the sound that were heard */
   int32_t n_segments;

@@ -54,6 +54,15 @@ check 'silent: no segment without text' test -z "$(json segments.2.text "$out")"
 run 0 transcribe "$sounds/fox.wav" --model "$listener" --device cpu --language en --temperature 0 --output srt
 check 'silent: not two subtitles' test "$(grep -c -e '-->' "$out")" = 2
 
+# A sound without a frame: no text, and the language that was named.
+head -c 46 "$sounds/fox.wav" >"$work/one.wav"
+printf '\002\000\000\000' | dd of="$work/one.wav" bs=1 seek=40 conv=notrunc status=none
+transcribe 0 "$work/one.wav" --output json
+check 'one sample: another text' test -z "$(json text "$out")"
+check 'one sample: another language' test "$(json language "$out")" = en
+transcribe 0 "$work/one.wav"
+check 'one sample: something is printed' test ! -s "$out"
+
 # Several files: in their order, each in a file of its own, and those that are good beside one that is not.
 transcribe 0 "$sounds/fox.wav" "$sounds/count.wav"
 head -n "$(wc -l <"$work/fox.txt")" "$out" >"$work/first"

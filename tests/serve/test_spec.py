@@ -295,8 +295,11 @@ class Speech(unittest.TestCase):
                 def ask(files=tuple(SOUND), path=path, **more):
                     return server.send(path, {"model": "any", **more}, PARTS, files)[:2]
 
-                for form in ["text", "srt", "vtt", "json"]:
+                data = SOUND[0][2]
+                nothing = [("file", "a.wav", data[:40] + b"\2\0\0\0" + data[44:46])] # a single sample
+                for form in ["text", "srt", "vtt", "json", "verbose_json"]:
                     self.assertEqual(ask(response_format=form)[0], 200)
+                    self.assertEqual(ask(nothing, response_format=form)[0], 200)
                 self.assertEqual(ask(response_format="verbose_json", temperature="0.4", prompt="A", language="en",
                                      **{"timestamp_granularities[]": ["word", "segment"]})[0], 200)
                 self.assertIn("transcript.text.done", ask(stream=True)[1])

@@ -174,11 +174,10 @@ static json_t *segment_json(int32_t number, const tsr_segment *one)
 static json_t *verbose_json(const speech *s, const tsr_transcript *transcript, json_t *text)
 {
   const int is_translation = s->sound.wishes.task == TSR_SPEECH_TRANSLATE;
-  const char *code = transcript->language ? transcript->language : s->sound.wishes.language;
-  const char *name = code && !is_translation ? tsr_speech_language_name(code) : NULL;
-  const char *language = name ? name : code && !is_translation ? code : "english";
+  const char *code = is_translation || !transcript->language ? "en" : transcript->language;
+  const char *name = tsr_speech_language_name(code);
   json_t *root = json_pack("{s:s, s:s, s:o, s:o}", "task", is_translation ? "translate" : "transcribe", "language",
-                           language, "duration", tsr_cli_json_real(transcript->duration), "text", text);
+                           name ? name : code, "duration", tsr_cli_json_real(transcript->duration), "text", text);
   json_t *segments = json_array(), *words = json_array();
   for (int32_t i = 0; i < transcript->n_segments; i++) {
     const tsr_segment *one = &transcript->segments[i];
