@@ -246,10 +246,10 @@ tsr_status tsr_features_read(tsr_features *features, int64_t first, int32_t n, i
 
 tsr_status tsr_features_has(tsr_features *features, int64_t frame, int32_t *has)
 {
-  if (!features || !has || frame < 0 || frame - features->window >= TSR_FEATURES_MOST) {
+  if (!features || !has || frame < 0 || frame - features->window > TSR_FEATURES_MOST) {
     return tsr_fail(TSR_ERR_ARGUMENT,
-                    "tsr_features_has: frame %lld; expected fewer than %d behind the beginning of the last window, and "
-                    "no NULL",
+                    "tsr_features_has: frame %lld; expected at most %d behind the beginning of the last window, and no "
+                    "NULL",
                     (long long)frame, TSR_FEATURES_MOST);
   }
   TSR_TRY(fill_frames(features, frame, 1));

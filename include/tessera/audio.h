@@ -166,8 +166,8 @@ TSR_API tsr_status tsr_features_read(tsr_features *features, int64_t first, int3
                                      int32_t *got) TSR_MUST_CHECK;
 
 /* Whether the sound has this frame: if it has frame 3000, it is longer than a window of 30 s. It is read so far, and no
- * sample that a window from the last one on needs is lost. Errors: TSR_ERR_ARGUMENT (TSR_FEATURES_MOST frames or more
- * behind the beginning of the last window), those of tsr_audio_read. */
+ * sample that a window from the last one on needs is lost. Errors: TSR_ERR_ARGUMENT (more than
+ * TSR_FEATURES_MOST frames behind the beginning of the last window), those of tsr_audio_read. */
 TSR_API tsr_status tsr_features_has(tsr_features *features, int64_t frame, int32_t *has) TSR_MUST_CHECK;
 
 #ifdef __cplusplus
