@@ -335,7 +335,7 @@ static tsr_status check_prompt(const tsr_tokenizer *tokenizer, const int32_t *id
 {
   for (int32_t i = 0; i < n_ids; i++) {
     if (ids[i] >= tokenizer->whisper->tokens.end_of_text) {
-      return tsr_fail(TSR_ERR_ARGUMENT, "tsr_speech_prompt: the text gives the token %s: expected text alone",
+      return tsr_fail(TSR_ERR_ARGUMENT, "the text gives the token %s: expected text alone",
                       tsr_quote(tsr_tokenizer_token(tokenizer, TSR_SIDE_TARGET, ids[i])).text);
     }
   }

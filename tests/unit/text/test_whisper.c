@@ -222,6 +222,7 @@ static void test_prompt(void **state)
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
     assert_int_equal(tsr_speech_prompt(r->tokenizer, refused[i], strlen(refused[i]), &ids, &n), TSR_ERR_ARGUMENT);
     assert_message_has("expected text alone");
+    assert_null(strstr(tsr_error_message(), "tsr_")); /* a user of the program reads it */
     assert_null(ids);
   }
 }
