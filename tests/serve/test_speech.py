@@ -236,6 +236,16 @@ class Speech(unittest.TestCase):
         self.assertEqual((status, got["error"]["message"]),
                          (400, "Invalid request: 'file' has no filename, so it is no file"))
 
+    def test_pages_of_other_origins(self):
+        """OpenAI's client for JavaScript sends headers of its own (X-Stainless-..), which a browser asks for first."""
+        status, _, headers = self.server.ask("OPTIONS", HEAR, headers={
+            "Origin": "http://a.example", "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization,x-stainless-lang,x-stainless-retry-count"})
+        allowed = headers["Access-Control-Allow-Headers"].lower().split(", ")
+        self.assertEqual(status, 204)
+        self.assertIn("authorization", allowed) # which * does not mean
+        self.assertIn("*", allowed)
+
     def test_a_form_that_was_cut(self):
         """All of the sound is there, and something is missing behind it."""
         body = form(sound("fox"), [])

@@ -40,7 +40,7 @@ _Static_assert(sizeof endpoints / sizeof endpoints[0] <= METRICS_ENDPOINTS, "end
 const char *const router_headers[] = {"Access-Control-Allow-Origin",
                                       "*",
                                       "Access-Control-Allow-Headers",
-                                      "Authorization, Content-Type",
+                                      "Authorization, Content-Type, *",
                                       "Access-Control-Allow-Methods",
                                       "GET, POST, OPTIONS",
                                       "Access-Control-Max-Age",
