@@ -321,8 +321,10 @@ static tsr_status make_input(const tsr_transcriber *t, const tsr_transcribe_requ
   if (detects) {
     prefix[1] = TSR_DETECTED;
   }
-  /* A quarter of the positions is left for what is written. */
-  const int32_t left = t->config.max_positions - t->config.max_positions / 4 - n - r->n_prompt;
+  /* A quarter of the positions is left for what is written. Before the text of earlier windows stands the prompt, if it
+   * stays, else <|startofprev|>. */
+  const int32_t before = o->prompt_stays && r->n_prompt > 0 ? r->n_prompt : 1;
+  const int32_t left = t->config.max_positions - t->config.max_positions / 4 - n - before;
   const int32_t most = left > 0 ? left : 0;
   const int32_t most_of_previous = most < r->most_of_previous ? most : r->most_of_previous;
   const tsr_speech_context context = {.prompt = r->prompt,

@@ -417,6 +417,117 @@ static void test_words(void **state)
   for_each_recording(hear_words);
 }
 
+/* ---- what a window is told --------------------------------------------------------------------------------------- */
+
+/* What is heard in a window of long31, whose decoder begins with `input`, by calls of the parts. */
+static void restate_window(const tsr_transcriber *transcriber, const int32_t *input, int32_t n_input, int64_t seek,
+                           tsr_generation *generation)
+{
+  const tsr_model *model = tsr_transcriber_model(transcriber);
+  const tsr_transformer_config *config = tsr_model_config(model);
+  const int32_t frames = 2 * config->source_positions, n_prefix = n_input - 1;
+  const int32_t *const prefixes[] = {input + 1};
+  tsr_generate_options options = {TSR_SIZED(tsr_generate_options)};
+  tsr_transformer *transformer = NULL;
+  tsr_audio *audio = open_sound("long31");
+  tsr_mel *mel = NULL;
+  tsr_features *features = NULL;
+  tsr_speech_tokens tokens;
+  float *values = malloc((size_t)config->mels * (size_t)frames * sizeof *values);
+  const float *windows[] = {values};
+  int32_t got;
+  assert_non_null(values);
+  check(tsr_mel_create(config->mels, &mel));
+  check(tsr_features_open(audio, mel, &features));
+  check(tsr_features_read(features, seek, frames, TSR_FEATURES_WHOLE, values, &got));
+  check(tsr_transformer_create(model, tsr_transcriber_device(transcriber), NULL, &transformer));
+  check(tsr_speech_get_tokens(tsr_transcriber_tokenizer(transcriber), &tokens));
+  check(tsr_generate_defaults(model, &options));
+  options.decoder_start_id = input[0];
+  options.prefix = prefixes;
+  options.prefix_lengths = &n_prefix;
+  options.timestamps = 1;
+  options.timestamp_begin = tokens.timestamp_begin;
+  options.no_timestamps_id = tokens.no_timestamps;
+  check(tsr_generate_features(transformer, 1, windows, 0, &options, NULL, NULL, generation));
+  tsr_transformer_destroy(transformer);
+  tsr_features_close(features);
+  tsr_mel_destroy(mel);
+  tsr_audio_close(audio);
+  free(values);
+}
+
+/* Holds a window, whose first segment is `first`, to the tokens of the segments before it. Returns how many it was
+ * told. */
+static int32_t hold_window(const tsr_transcriber *transcriber, const tsr_transcript *transcript, int32_t first)
+{
+  const tsr_tokenizer *tokenizer = tsr_transcriber_tokenizer(transcriber);
+  const tsr_segment *segments = transcript->segments;
+  const int32_t most = tsr_model_config(tsr_transcriber_model(transcriber))->max_positions / 2 - 1;
+  static int32_t previous[MOST_IDS], input[MOST_IDS];
+  int32_t prefix[TSR_SPEECH_PREFIX], n_prefix, language, n_input, n = 0;
+  tsr_speech_tokens tokens;
+  tsr_generation generation;
+  check(tsr_speech_get_tokens(tokenizer, &tokens));
+  check(tsr_speech_find_language(tokenizer, "en", &language));
+  check(tsr_speech_prefix(tokenizer, language, TSR_SPEECH_TRANSCRIBE, 1, prefix, &n_prefix));
+  for (int32_t i = 0; i < first; i++) {
+    const int32_t kept = tsr_speech_segment_kept(segments[i].tokens, segments[i].n_tokens, tokens.timestamp_begin);
+    assert_true(n + kept <= MOST_IDS);
+    memcpy(previous + n, segments[i].tokens, (size_t)kept * sizeof *previous);
+    n += kept;
+  }
+  if (n == 0) { /* it is told the prompt */
+    return 0;
+  }
+  const tsr_speech_context context = {.previous = previous,
+                                      .n_previous = n,
+                                      .prefix = prefix,
+                                      .n_prefix = n_prefix,
+                                      .start_of_prev = tokens.start_of_prev,
+                                      .has_previous = 1,
+                                      .most_of_previous = most};
+  check(tsr_speech_window_input(&context, input, &n_input));
+  restate_window(transcriber, input, n_input, llround(segments[first].window * 100), &generation);
+  const tsr_hypothesis *found = &generation.hypotheses[0];
+  int32_t at = n_input - 1; /* the start token is no part of an output */
+  for (int32_t i = first; i < transcript->n_segments && segments[i].window == segments[first].window; i++) {
+    assert_true(at + segments[i].n_tokens <= found->n_ids);
+    assert_memory_equal(segments[i].tokens, found->ids + at, (size_t)segments[i].n_tokens * sizeof *found->ids);
+    at += segments[i].n_tokens;
+  }
+  tsr_generation_finish(&generation);
+  return n < most ? n : most;
+}
+
+/* A prompt as long as may be, which precedes the first window alone, leaves the others all of the text before them. */
+static void hear_prompted(json_t *golden)
+{
+  tsr_transcriber *transcriber = open_model();
+  tsr_transcribe_options options = plain_options();
+  tsr_transcript transcript;
+  (void)golden;
+  options.prompt = "B C D E F G H I J K L M N O P Q R S T U V W X Y Z b c d f g h j k l m n p q r s t v w x z";
+  options.condition_on_previous = 1;
+  transcribe(transcriber, "long31", &options, &transcript);
+  check(transcript.status);
+  int32_t told = 0;
+  for (int32_t i = 1; i < transcript.n_segments; i++) {
+    if (transcript.segments[i].window > transcript.segments[i - 1].window) {
+      told = hold_window(transcriber, &transcript, i);
+    }
+  }
+  assert_true(told > 15); /* of 31; beside the prompt there would be room for 13 */
+  tsr_transcript_finish(&transcript);
+  tsr_transcriber_close(transcriber);
+}
+
+static void test_prompted(void **state)
+{
+  (void)state;
+  for_each_recording(hear_prompted);
+}
+
 /* ---- callbacks --------------------------------------------------------------------------------------------------- */
 
 typedef struct listener {
@@ -636,6 +747,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(test_recordings), cmocka_unit_test(test_company),   cmocka_unit_test(test_temperatures),
       cmocka_unit_test(test_words),      cmocka_unit_test(test_callbacks), cmocka_unit_test(test_odd_sounds),
       cmocka_unit_test(test_maximum),    cmocka_unit_test(test_refusals),  cmocka_unit_test(test_arrivals),
+      cmocka_unit_test(test_prompted),
   };
   const struct CMUnitTest recordings[] = {cmocka_unit_test(test_recordings)};
   device = argc > 1 ? argv[1] : "cpu";
