@@ -54,6 +54,10 @@ check 'silent: no segment without text' test -z "$(json segments.2.text "$out")"
 run 0 transcribe "$sounds/fox.wav" --model "$listener" --device cpu --language en --temperature 0 --output srt
 check 'silent: not two subtitles' test "$(grep -c -e '-->' "$out")" = 2
 
+# Numbers that were asked for are told as they were asked for.
+transcribe 0 "$sounds/fox.wav" --output json --temperature 0.85
+stdout_has '"temperature": 0.85,'
+
 # A sound without a frame: no text, and the language that was named.
 head -c 46 "$sounds/fox.wav" >"$work/one.wav"
 printf '\002\000\000\000' | dd of="$work/one.wav" bs=1 seek=40 conv=notrunc status=none

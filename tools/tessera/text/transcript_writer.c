@@ -133,6 +133,8 @@ static json_t *words_json(const tsr_segment *s)
 
 json_t *writer_segment_json(int32_t number, const tsr_segment *s)
 {
+  const double millionth = 1e-6;
+  const double temperature = round((double)s->temperature / millionth) * millionth; /* as it was asked for: 0.2 */
   json_t *tokens = json_array();
   for (int32_t i = 0; tokens && i < s->n_tokens; i++) {
     json_array_append_new(tokens, json_integer(s->tokens[i]));
@@ -140,7 +142,7 @@ json_t *writer_segment_json(int32_t number, const tsr_segment *s)
   json_t *root = json_pack("{s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id", (int)number, "seek",
                            (json_int_t)llround(s->window * 100), "start", tsr_cli_json_real(s->start), "end",
                            tsr_cli_json_real(s->end), "text", tsr_cli_json_text(s->text, strlen(s->text)), "tokens",
-                           tokens, "temperature", tsr_cli_json_real(s->temperature), "avg_logprob",
+                           tokens, "temperature", tsr_cli_json_real(temperature), "avg_logprob",
                            tsr_cli_json_real(s->average_logprob), "compression_ratio",
                            tsr_cli_json_real(s->compression_ratio), "no_speech_prob", tsr_cli_json_real(s->no_speech));
   if (root && s->words) {
