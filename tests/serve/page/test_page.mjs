@@ -324,6 +324,10 @@ const features = {
     await until(page, 'after the pause', async () => (await states()).at(-1), '');
     await page.getByLabel('Remove a b.wav').click();
     equal((await states()).length, 4, 'removed');
+    await tell({fail: [{path: '/v1/audio/translations', status: 200, error: 'of a proxy'}]});
+    await page.setInputFiles('#sound-picker', {name: 'd.wav', mimeType: 'audio/wav', buffer: wav});
+    await until(page, 'an answer that is none', async () => (await states()).at(-1), 'The server says: verbose_json');
+    await page.getByLabel('Remove d.wav').click();
     // Dropped beside a document.
     const data = await page.evaluateHandle(() => {
       const transfer = new DataTransfer();

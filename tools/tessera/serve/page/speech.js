@@ -206,13 +206,18 @@ async function hear(one) {
     // It would take as long again.
     throw error.status === 504 ? new Refusal(500, error.message) : error;
   }
-  return heardOf(JSON.parse(answer));
+  try {
+    return heardOf(JSON.parse(answer));
+  } catch { // of something between, perhaps; the sounds behind this one go on
+    throw new Refusal(500, 'verbose_json');
+  }
 }
 
 function heardOf(answer) {
+  if (typeof answer.text !== 'string') throw new TypeError('text');
   const segments = Array.isArray(answer.segments) ? answer.segments : [];
   return {
-    text: String(answer.text || ''),
+    text: answer.text,
     segments: segments.map(one => (
       {start: Number(one.start), end: Number(one.end), text: String(one.text).trim().replace(/[\r\n]/g, ' ')}))
       .filter(one => one.text),
