@@ -88,7 +88,7 @@ typedef void (*tsr_heard_fn)(void *user, int32_t sound, double seconds, double o
 typedef int32_t (*tsr_next_sound_fn)(void *user, int32_t sound, tsr_audio **audio);
 
 /* Told when a sound's transcript is whole, or ends with an error: nothing of the sound is read from then on, and the
- * transcript may be read. Others may still be heard. Likewise called. */
+ * transcript may be read, and finished if it is not needed any more. Others may still be heard. Likewise called. */
 typedef void (*tsr_ended_fn)(void *user, int32_t sound);
 
 /* Start from tsr_transcribe_defaults. Pointers are borrowed during the call. */

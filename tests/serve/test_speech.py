@@ -330,6 +330,30 @@ class Limits(unittest.TestCase):
         connection.close()
         self.assertEqual(hear(server, sound("fox"))[0], 200)
 
+    def test_many_together(self):
+        """However many ask for the same, none waits until all of those before it have ended."""
+        server = self.server("--sound-queue", "100")
+        n, answers = 80, []
+        with wave.open(io.BytesIO(sound("fox"))) as file:
+            samples = file.readframes(4800)
+        short = io.BytesIO()
+        with wave.open(short, "wb") as file:
+            file.setparams((1, 2, 16000, 0, "NONE", None))
+            file.writeframes(samples)
+        threads = [threading.Thread(target=lambda data=data, language=language: answers.append(
+            hear(server, data, language=language, temperature="1")[0]))
+                   for data, language in [(long_sound(900), "fr")] + [(short.getvalue(), "en")] * n]
+        threads[0].start()
+        wait_until("it is heard", lambda: server.metric("tessera_sounds_running") > 0)
+        for thread in threads[1:]:
+            thread.start()
+        wait_until("all others wait", lambda: server.metric("tessera_sounds_in_hand") == n + 1)
+        self.assertEqual(server.metric("tessera_sound_runs_total"), 1)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(answers, [200] * (n + 1))
+        self.assertEqual(server.metric("tessera_sound_runs_total"), 2)
+
     def test_memory(self):
         """A large upload lies in a file, and nothing of it is left."""
         with tempfile.TemporaryDirectory() as folder:

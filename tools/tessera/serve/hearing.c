@@ -12,7 +12,8 @@
 #include "tools/tessera/serve/model_set.h"
 #include "tools/tessera/serve/models_private.h"
 
-enum { MOST_TOGETHER = 64 /* sounds of a run, those that join it included */ };
+/* Sounds of a run, those that join it included: more than come while a long one is heard. */
+enum { MOST_TOGETHER = 4096 };
 
 static const float temperature_step = 0.2f;
 
@@ -129,7 +130,7 @@ static void on_ended(void *user, int32_t number)
 {
   run *r = user;
   sound *s = r->sounds[number];
-  const tsr_transcript *transcript = &r->transcripts[number];
+  tsr_transcript *transcript = &r->transcripts[number];
   if (s->segment.is_cancelled(&s->segment)) {
     finish_sound(r, number, SEGMENT_CANCELLED);
   } else if (sound_is_over(s)) {
@@ -142,6 +143,7 @@ static void on_ended(void *user, int32_t number)
     s->transcript = transcript;
     finish_sound(r, number, SEGMENT_DONE);
   }
+  tsr_transcript_finish(transcript); /* others may still be heard for long */
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
@@ -225,7 +227,11 @@ static void hear(instance *by, run *r)
 {
   models *m = by->models;
   sound *first = take_first(by->model);
-  *r = (run){.by = by, .wishes = first->wishes, .sounds = {first}, .n = 1};
+  memset(r, 0, sizeof *r);
+  r->by = by;
+  r->wishes = first->wishes;
+  r->sounds[0] = first;
+  r->n = 1;
   instance_hold(by);
   pthread_mutex_unlock(&m->lock);
   count(0, 1, 0, 1);
