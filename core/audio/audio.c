@@ -4,6 +4,7 @@
  */
 #include "tessera/audio.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +25,10 @@ struct tsr_audio {
   void *resampling; /* NULL: the sound has the right rate */
   float *block;     /* [BLOCK] samples at the sound's rate, of which [begin, end) are not resampled yet */
   int64_t begin, end;
-  int64_t made;    /* samples at 16 kHz */
-  int32_t is_read; /* 1: the reader has no more */
+  int64_t made;      /* samples at 16 kHz */
+  int32_t is_read;   /* 1: the reader has no more */
+  tsr_status failed; /* what became of the reader, and its message; what came before is given first */
+  char message[TSR_READER_MESSAGE];
 };
 
 /* Samples at 16 kHz of n at `rate`; -1 if they are unknown, or beyond what a file can hold. */
@@ -75,6 +78,7 @@ static void end_reading(tsr_audio *audio)
   audio->block = NULL;
   audio->begin = audio->end = audio->made = 0;
   audio->is_read = 0;
+  audio->failed = TSR_OK;
 }
 
 static void fill_info(tsr_audio *audio)
@@ -222,6 +226,21 @@ tsr_status tsr_audio_restart(tsr_audio *audio)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* The next n samples at the sound's own rate; *got is 0 at the end alone. After an error each call has it. */
+static tsr_status read_on(tsr_audio *audio, float *samples, int64_t n, int64_t *got)
+{
+  *got = 0;
+  if (audio->failed != TSR_OK) {
+    return tsr_fail(audio->failed, "%s", audio->message);
+  }
+  const tsr_status status = tsr_reader_read(&audio->reader, samples, n, got);
+  if (status != TSR_OK) {
+    audio->failed = status;
+    snprintf(audio->message, sizeof audio->message, "%s", tsr_error_message());
+  }
+  return *got > 0 ? TSR_OK : status;
+}
+
 /* Sees to it that there is something to resample, unless all was read. */
 static tsr_status fill_block(tsr_audio *audio)
 {
@@ -229,7 +248,7 @@ static tsr_status fill_block(tsr_audio *audio)
     return TSR_OK;
   }
   int64_t got;
-  TSR_TRY(tsr_reader_read(&audio->reader, audio->block, BLOCK, &got));
+  TSR_TRY(read_on(audio, audio->block, BLOCK, &got));
   audio->begin = 0;
   audio->end = got;
   audio->is_read = got == 0;
@@ -281,7 +300,7 @@ tsr_status tsr_audio_read(tsr_audio *audio, float *samples, int64_t n, int64_t *
   }
   for (int64_t found = 1; found > 0 && *got < n; *got += found) {
     TSR_TRY(audio->resampling ? resample(audio, samples + *got, n - *got, &found)
-                              : tsr_reader_read(&audio->reader, samples + *got, n - *got, &found));
+                              : read_on(audio, samples + *got, n - *got, &found));
     audio->made += found;
   }
   return TSR_OK;

@@ -9,6 +9,7 @@
  * each frame is counted before its samples are dropped.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,8 @@ struct tsr_features {
   int64_t counted; /* frames 0 .. counted-1 are in `largest` */
   float largest;   /* logarithm */
   int32_t can_restart;
+  tsr_status broken; /* why a sound that cannot be restarted ends where it does, and the message; else TSR_OK */
+  char message[1024];
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -109,9 +112,16 @@ static tsr_status fill(tsr_features *f, int64_t until)
     return TSR_OK;
   }
   TSR_TRY(make_room(f, f->n + wanted));
-  int64_t got;
-  TSR_TRY(tsr_audio_read(f->audio, f->samples + f->n, wanted, &got));
+  int64_t got = 0;
+  const tsr_status status = tsr_audio_read(f->audio, f->samples + f->n, wanted, &got);
   f->n += got;
+  if (status != TSR_OK && (f->can_restart || status == TSR_ERR_OUT_OF_MEMORY)) {
+    return status;
+  }
+  if (status != TSR_OK) {
+    f->broken = status;
+    snprintf(f->message, sizeof f->message, "%s", tsr_error_message());
+  }
   if (got < wanted) {
     f->length = f->begin + f->n;
   }
@@ -237,6 +247,9 @@ tsr_status tsr_features_read(tsr_features *features, int64_t first, int32_t n, i
     TSR_TRY(find_maximum(features, first, n));
   }
   *got = (int32_t)frames_there(features, first, n);
+  if (*got == 0 && features->broken != TSR_OK) {
+    return tsr_fail(features->broken, "%s", features->message);
+  }
   if (kind == TSR_FEATURES_ALONE) {
     return read_alone(features, first, n, values);
   }

@@ -250,9 +250,10 @@ static tsr_status mix(tsr_reader *reader, float *samples, int64_t n)
 
 tsr_status tsr_reader_read(tsr_reader *reader, float *samples, int64_t n, int64_t *got)
 {
+  tsr_status status = TSR_OK;
   *got = 0;
   if (reader->wav) {
-    TSR_TRY(tsr_wav_read(reader->wav, samples, n, got));
+    status = tsr_wav_read(reader->wav, samples, n, got);
   } else if (n > 0) {
     char message[TSR_AUDIO_MESSAGE_ROOM] = "";
     const int64_t wanted = n < reader->at_once ? n : reader->at_once;
@@ -267,5 +268,5 @@ tsr_status tsr_reader_read(tsr_reader *reader, float *samples, int64_t n, int64_
     *got = found;
   }
   reader->taken += *got;
-  return TSR_OK;
+  return status;
 }

@@ -32,8 +32,8 @@ tsr_status tsr_reader_open(tsr_source *source, const tsr_audio_options *options,
 void tsr_reader_close(tsr_reader *reader); /* takes a zeroed one */
 int tsr_reader_is_open(const tsr_reader *reader);
 
-/* The next n samples, the mean of the channels, all finite. *got is 0 at the end alone. Errors: those of
- * tsr_audio_read. */
+/* The next n samples, the mean of the channels, all finite. *got is 0 at the end alone, or with an error: so many came
+ * before it. Errors: those of tsr_audio_read. */
 tsr_status tsr_reader_read(tsr_reader *reader, float *samples, int64_t n, int64_t *got) TSR_MUST_CHECK;
 
 #endif

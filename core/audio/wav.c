@@ -325,15 +325,16 @@ tsr_status tsr_wav_read(tsr_wav *wav, float *samples, int64_t n, int64_t *got)
     const int64_t wanted = n - *got < most ? n - *got : most;
     const int64_t bytes = wav->left >= 0 && wav->left < wanted * sample ? wav->left : wanted * sample;
     size_t found;
-    status = read_up_to(wav, wav->buffer, (size_t)bytes, &found);
-    if (status == TSR_OK && (int64_t)found < bytes && wav->left > 0) {
-      return tsr_fail(TSR_ERR_FORMAT, "%s: the file ends %" PRId64 " bytes before its samples do", wav->name,
-                      wav->left - (int64_t)found);
-    }
+    const tsr_status reading = read_up_to(wav, wav->buffer, (size_t)bytes, &found);
     const int64_t whole = (int64_t)found / sample;
-    if (status == TSR_OK) {
-      status = mix(wav, samples + *got, whole);
-      *got += whole;
+    TSR_TRY(mix(wav, samples + *got, whole));
+    *got += whole;
+    if (reading != TSR_OK) {
+      status = reading;
+    } else if ((int64_t)found < bytes && wav->left > 0) {
+      status = tsr_fail(TSR_ERR_FORMAT, "%s: the file ends %" PRId64 " bytes before its samples do", wav->name,
+                        wav->left - (int64_t)found);
+    } else {
       wav->left = wav->left < 0 ? ((int64_t)found < bytes ? 0 : -1) : wav->left - bytes;
     }
   }

@@ -46,8 +46,9 @@ tsr_status tsr_wav_open_raw(const char *name, const tsr_byte_source *source, int
                             int32_t channels, tsr_wav **wav, tsr_wav_info *info) TSR_MUST_CHECK;
 void tsr_wav_close(tsr_wav *wav); /* takes NULL */
 
-/* The next n samples, the mean of the channels, -1 to 1 where the file has whole numbers. *got < n at the end alone.
- * Errors: TSR_ERR_FORMAT (the file ends within its samples; a sample is NaN or infinite), those of the source. */
+/* The next n samples, the mean of the channels, -1 to 1 where the file has whole numbers. *got < n at the end alone, or
+ * with an error: so many came before it. Errors: TSR_ERR_FORMAT (the file ends within its samples; a sample is NaN or
+ * infinite), those of the source. */
 tsr_status tsr_wav_read(tsr_wav *wav, float *samples, int64_t n, int64_t *got) TSR_MUST_CHECK;
 
 #endif

@@ -98,9 +98,9 @@ static inline void tsr_audio_describe(const tsr_audio *audio, tsr_audio_info *in
   tsr_audio_describe_sized(audio, info, sizeof *info);
 }
 
-/* The next n samples, mono at 16 kHz. *got < n at the end alone; later calls give 0. After an error the sound can be
- * restarted or closed. Errors: TSR_ERR_FORMAT (broken bytes; the file ends before its header says; a sample that is NaN
- * or infinite), TSR_ERR_IO, those of the source. */
+/* The next n samples, mono at 16 kHz. *got < n at the end alone; later calls give 0. With an error, *got samples came
+ * before it; then the sound can be restarted or closed. Errors: TSR_ERR_FORMAT (broken bytes; the file ends before its
+ * header says; a sample that is NaN or infinite), TSR_ERR_IO, those of the source. */
 TSR_API tsr_status tsr_audio_read(tsr_audio *audio, float *samples, int64_t n, int64_t *got) TSR_MUST_CHECK;
 
 /* Goes back to the beginning. Errors: TSR_ERR_UNSUPPORTED (a pipe that is read as it comes), those of opening. */
@@ -158,8 +158,9 @@ TSR_API tsr_status tsr_features_open(tsr_audio *audio, const tsr_mel *mel, tsr_f
 TSR_API void tsr_features_close(tsr_features *features); /* takes NULL */
 
 /* values [n_mels, n]: frames first .. first+n-1, n at most TSR_FEATURES_MOST. *got: how many of them the sound has
- * (n / 160 of what is left, rounded down); fewer than n at its end alone. Windows may overlap and leave gaps. One that
- * begins before the last one reads the sound again from its beginning.
+ * (n / 160 of what is left, rounded down); fewer than n at its end alone. A sound that breaks off, and cannot be
+ * restarted, ends there: the error comes behind its last frame. Windows may overlap and leave gaps. One that begins
+ * before the last one reads the sound again from its beginning.
  * Errors: TSR_ERR_ARGUMENT (also if the window begins before the last one, and the sound cannot be restarted), those of
  * tsr_audio_read. */
 TSR_API tsr_status tsr_features_read(tsr_features *features, int64_t first, int32_t n, int32_t kind, float *values,

@@ -85,17 +85,30 @@ transcribe 3 "$sounds/fox.wav" --out "$work/nowhere"
 stderr_has 'there is no such folder'
 
 # Streams: a WAV file, and samples without a header.
+hear_stream()
+{
+  "$TESSERA" transcribe - --model "$listener" --device cpu --language English --forget --temperature 0 \
+    --logprob-limit -1000 "$@"
+}
+
 transcribe_stream()
 {
   last="tessera transcribe - $*"
-  "$TESSERA" transcribe - --model "$listener" --device cpu --language English --forget --temperature 0 \
-    --logprob-limit -1000 "$@" >"$out" 2>"$err" || failure "$last: failed"
+  hear_stream "$@" >"$out" 2>"$err" || failure "$last: failed"
   check "$last: another text" cmp -s "$out" "$work/fox.txt"
 }
 transcribe_stream <"$sounds/fox.wav"
 tail -c +45 "$sounds/fox.wav" | transcribe_stream --raw s16 --rate 16000 --channels 1
 
-# A file that ends too early: what was heard before it is written.
+# One that breaks off: all that came is heard.
+head -c 200000 "$sounds/long31.wav" | tail -c +45 | hear_stream --raw s16 >"$work/came" 2>"$err"
+last='tessera transcribe -, of a stream that is cut'
+head -c 200000 "$sounds/long31.wav" | hear_stream >"$out" 2>"$err"
+check "$last: another exit code" test $? -eq 3
+check "$last: another text" cmp -s "$out" "$work/came"
+stderr_has 'bytes before its samples do; what was heard before is written'
+
+# A file that ends too early: nothing is heard.
 head -c 60000 "$sounds/long31.wav" >"$work/cut.wav"
 transcribe 3 "$work/cut.wav"
 stderr_has 'cut.wav'

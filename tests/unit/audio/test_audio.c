@@ -292,6 +292,9 @@ static void test_refused(void **state)
   int64_t got;
   assert_int_equal(tsr_audio_view("x.wav", wav, sizeof wav, &alone, &audio), TSR_OK);
   refuse(tsr_audio_read(audio, samples, 200, &got), TSR_ERR_FORMAT, "x.wav: the file ends 100 bytes before");
+  assert_int_equal(got, 50);
+  refuse(tsr_audio_read(audio, samples, 200, &got), TSR_ERR_FORMAT, "x.wav: the file ends 100 bytes before");
+  assert_int_equal(got, 0);
   assert_int_equal(tsr_audio_restart(audio), TSR_OK);
   assert_int_equal(tsr_audio_read(audio, samples, 10, &got), TSR_OK);
   assert_int_equal(got, 10);
@@ -300,6 +303,7 @@ static void test_refused(void **state)
     given g = {wav, sizeof wav, 0, 30, 100};
     assert_int_equal(open_given(&g, can_seek, &alone, &audio), TSR_OK);
     refuse(tsr_audio_read(audio, samples, 200, &got), TSR_ERR_CANCELLED, "the upload was given up");
+    assert_true(got >= 28); /* the samples before byte 100 */
     tsr_audio_close(audio);
     g.at = 0;
     g.fails_at = 5;

@@ -35,6 +35,7 @@ typedef struct sound {
   int64_t n, frames;
   float *logarithms; /* [MELS, frames] of the whole sound, from which all windows follow */
   size_t at;         /* of a pipe, in bytes */
+  int fails;         /* 1: where the pipe would end, it fails */
 } sound;
 
 /* Takes the samples. */
@@ -59,6 +60,9 @@ static tsr_status give(void *context, void *bytes, size_t size, size_t *got)
 {
   sound *s = context;
   const size_t left = (size_t)s->n * sizeof *s->samples - s->at;
+  if (left == 0 && s->fails) {
+    return tsr_fail(TSR_ERR_IO, "the line was cut");
+  }
   *got = size < left ? size : left;
   memcpy(bytes, (const char *)s->samples + s->at, *got);
   s->at += *got;
@@ -299,6 +303,30 @@ static void test_arguments(void **state)
   end(&s);
 }
 
+/* Of a pipe that breaks off, all windows are there that came; the error stands behind them. */
+static void test_cut(void **state)
+{
+  (void)state;
+  sound s;
+  tsr_audio *audio;
+  tsr_features *features;
+  static float values[MELS * 10];
+  int32_t got;
+  begin(&s, make_noise(40000, 3), 40000);
+  s.fails = 1;
+  open_sound(&s, 1, &audio, &features);
+  check_whole(&s, features, 0, 100, 100);
+  check_whole(&s, features, 200, 100, 300);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(tsr_features_has(features, 250, &got), TSR_OK);
+    assert_int_equal(got, 0);
+    assert_int_equal(tsr_features_read(features, 250, 10, TSR_FEATURES_WHOLE, values, &got), TSR_ERR_IO);
+    assert_non_null(strstr(tsr_error_message(), "the line was cut"));
+  }
+  close_sound(audio, features);
+  end(&s);
+}
+
 /* ---- an hour ----------------------------------------------------------------------------------------------------- */
 
 typedef struct drone {
@@ -378,7 +406,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_speech),    cmocka_unit_test(test_short), cmocka_unit_test(test_anywhere),
-      cmocka_unit_test(test_arguments), cmocka_unit_test(test_hour),
+      cmocka_unit_test(test_arguments), cmocka_unit_test(test_cut),   cmocka_unit_test(test_hour),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
