@@ -319,6 +319,9 @@ static void on_done(segment *of, int outcome, const tsr_translation *unused)
     answer(s);
   } else if (outcome == SEGMENT_LATE) {
     atomic_fetch_add(&c->service->metrics.late, 1);
+    if (!c->is_stream) { /* OpenAI's clients send what failed again, twice: it would take as long */
+      http_answer_header(http, "X-Should-Retry", "false");
+    }
     reply_openai(c, 504, NULL, "timeout", "The sound took longer than %g seconds", c->settings->sound_timeout);
   } else if (s->sound.is_too_long) {
     reply_too_long(c);
