@@ -207,6 +207,12 @@ class Speech(unittest.TestCase):
             status, got = hear(self.server, broken, stream="true")
             self.assertEqual((status, json.loads(got[6:])["error"]["code"]), (200, "invalid_file"))
 
+    def test_wrong_wishes(self):
+        for name, value in [("language", "klingon"), ("prompt", "<|en|>"), ("temperature", "2"),
+                            ("response_format", "xml")]:
+            status, got = hear(self.server, sound("fox"), **{name: value})
+            self.assertEqual((status, got["error"]["param"]), (400, name))
+
     def test_forms_of_clients(self):
         """Forms as clients write them, by the letter of the rules and beside it."""
         text = transcribe("fox", "--language", "en", "--temperature", "0")["text"].strip()

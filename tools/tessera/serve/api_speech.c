@@ -328,7 +328,7 @@ static void on_done(segment *of, int outcome, const tsr_translation *unused)
   } else if (outcome == SEGMENT_REFUSED && s->sound.status != TSR_OK) {
     reply_unreadable(c, s->sound.status, s->sound.problem);
   } else if (outcome == SEGMENT_REFUSED && s->sound.problem[0]) {
-    reply_openai(c, 400, NULL, NULL, "%s", s->sound.problem);
+    reply_openai(c, 400, s->sound.param, NULL, "%s", s->sound.problem);
   } else if (outcome == SEGMENT_REFUSED) {
     reply_openai(c, 500, "model", NULL, "The model is not available");
   } else { /* the client has left, or something went wrong here */

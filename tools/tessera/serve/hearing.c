@@ -186,6 +186,20 @@ static tsr_status transcribe(run *r)
   return status;
 }
 
+/* Which of a run's wishes the model cannot do; NULL: none of them alone. */
+static const char *find_wrong(const run *r)
+{
+  const tsr_tokenizer *tokenizer = tsr_transcriber_tokenizer(r->by->transcriber);
+  const char *language = r->wishes.language, *prompt = r->wishes.prompt;
+  int32_t index, n, *ids = NULL;
+  if (language && tsr_speech_find_language(tokenizer, language, &index) != TSR_OK) {
+    return "language";
+  }
+  const int is_wrong = prompt && tsr_speech_prompt(tokenizer, prompt, strlen(prompt), &ids, &n) == TSR_ERR_ARGUMENT;
+  tsr_free(ids);
+  return is_wrong ? "prompt" : NULL;
+}
+
 /* The message of an error, without the model's folder, which is not for clients. */
 static void tell_problem(const run *r, sound *s, const char *message)
 {
@@ -194,6 +208,7 @@ static void tell_problem(const run *r, sound *s, const char *message)
   const size_t size = strlen(folder);
   const int has_folder = strncmp(message, folder, size) == 0 && message[size] == ':';
   snprintf(s->problem, sizeof s->problem, "%s", has_folder ? message + size + 2 : message);
+  s->param = find_wrong(r);
 }
 
 /* What is still in hand comes to its end, or to another device, where a run has failed. */

@@ -34,6 +34,7 @@ typedef struct sound {
   const tsr_transcript *transcript;
   char problem[SOUND_MESSAGE];
   tsr_status status;
+  const char *param;   /* with SEGMENT_REFUSED, which of the wishes is wrong; NULL: none of them alone */
   int32_t is_too_long; /* with SEGMENT_REFUSED */
   size_t told, come;   /* bytes: that were told; of this attempt */
 } sound;
