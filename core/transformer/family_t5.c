@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/status.h"
@@ -27,12 +28,13 @@ typedef struct kin {
   int32_t heads;
   int32_t tied;
   int32_t relative_layers;
+  int32_t never_scaled; /* 1: transformers 5 lets the logits be, whatever the file says of the embeddings */
 } kin;
 
 static const kin kins[] = {
-    {&tsr_family_t5, "T5ForConditionalGeneration", "relu", 32128, 2048, 6, 8, 1, 0},
-    {&tsr_family_mt5, "MT5ForConditionalGeneration", "gated-gelu", 250112, 1024, 8, 6, 0, 0},
-    {&tsr_family_umt5, "UMT5ForConditionalGeneration", "gated-gelu", 250112, 1024, 8, 6, 1, 1},
+    {&tsr_family_t5, "T5ForConditionalGeneration", "relu", 32128, 2048, 6, 8, 1, 0, 0},
+    {&tsr_family_mt5, "MT5ForConditionalGeneration", "gated-gelu", 250112, 1024, 8, 6, 0, 0, 1},
+    {&tsr_family_umt5, "UMT5ForConditionalGeneration", "gated-gelu", 250112, 1024, 8, 6, 1, 1, 0},
 };
 
 static const kin *find_kin(const char *model_type)
@@ -61,6 +63,25 @@ static tsr_status read_feed_forward(tsr_config *file, const char *otherwise, tsr
   }
   tsr_config_bool(file, "is_gated_act", &config->gated);
   return tsr_config_activation(file, "dense_act_fn", &config->activation);
+}
+
+/* The first number of the version that wrote the file; 0: it does not say. */
+static long read_version(tsr_config *file)
+{
+  const char *version = "";
+  tsr_config_text(file, "transformers_version", &version);
+  return strtol(version, NULL, 10);
+}
+
+/* Up to transformers 4 one key says that the logits' matrix is the embedding, and that the logits are scaled for it;
+ * whether the file holds weights of the logits does not count. From transformers 5 on that key is true of every model,
+ * a second one says whether the logits are scaled, and a matrix of the logits that the file holds is used. */
+static void read_logits(tsr_config *file, const kin *k, tsr_transformer_config *config)
+{
+  tsr_config_bool(file, "tie_word_embeddings", &config->tied_logits);
+  int32_t is_scaled = config->tied_logits && !(k->never_scaled && read_version(file) >= 5);
+  tsr_config_bool(file, "scale_decoder_outputs", &is_scaled);
+  config->logits_scale = is_scaled ? (float)(1.0 / sqrt((double)config->d_model)) : 1.0f;
 }
 
 /* What the operators ask of the buckets. */
@@ -106,15 +127,13 @@ static tsr_status configure(tsr_config *file, tsr_transformer_config *config)
   tsr_config_int(file, "relative_attention_num_buckets", 4, TSR_MAX_POSITIONS, &config->relative_buckets);
   tsr_config_int(file, "relative_attention_max_distance", 1, TSR_MAX_POSITIONS, &config->relative_distance);
   tsr_config_float(file, "layer_norm_epsilon", 1e-12, 1.0, &config->epsilon);
-  tsr_config_bool(file, "tie_word_embeddings", &config->tied_logits);
+  read_logits(file, k, config);
   TSR_TRY(read_feed_forward(file, k->feed_forward, config));
   TSR_TRY(check_buckets(file, config));
   config->encoder_heads = config->decoder_heads = heads;
   config->encoder_head_size = config->decoder_head_size = head_size;
   config->encoder_d_ff = config->decoder_d_ff = d_ff;
   config->target_vocabulary = config->source_vocabulary;
-  /* The key decides, not whether the file holds weights of the logits. */
-  config->logits_scale = config->tied_logits ? (float)(1.0 / sqrt((double)config->d_model)) : 1.0f;
   config->pad_id = config->decoder_start_id = 0;
   config->eos_id = config->target_vocabulary > 1 ? 1 : -1;
   return TSR_OK;
@@ -146,6 +165,10 @@ static tsr_status describe(const tsr_transformer_config *config, const tsr_save_
   int failed = json_object_update(file, keys) != 0 || json_object_update(file, sizes) != 0;
   json_decref(keys);
   json_decref(sizes);
+  const int32_t is_scaled = config->logits_scale != 1.0f;
+  if (is_scaled != config->tied_logits) {
+    failed |= json_object_set_new(file, "scale_decoder_outputs", json_boolean(is_scaled)) != 0;
+  }
   return failed ? tsr_fail_memory(sizeof(json_t)) : TSR_OK;
 }
 
@@ -200,6 +223,7 @@ static const tsr_name_table names = {
 const tsr_family tsr_family_t5 = {
     .model_type = "t5",
     .names = &names,
+    .claims_ties = 1,
     .forced_eos_id = -1,
     .configure = configure,
     .describe = describe,
@@ -208,6 +232,7 @@ const tsr_family tsr_family_t5 = {
 const tsr_family tsr_family_mt5 = {
     .model_type = "mt5",
     .names = &names,
+    .claims_ties = 1,
     .forced_eos_id = -1,
     .configure = configure,
     .describe = describe,
@@ -216,6 +241,7 @@ const tsr_family tsr_family_mt5 = {
 const tsr_family tsr_family_umt5 = {
     .model_type = "umt5",
     .names = &names,
+    .claims_ties = 1,
     .forced_eos_id = -1,
     .configure = configure,
     .describe = describe,

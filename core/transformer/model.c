@@ -11,15 +11,17 @@
 #include "core/transformer/ctranslate2.h"
 #include "core/transformer/marian_npz.h"
 
+/* The folder's weights, if it has any, and its parameters. */
 static tsr_status open_weights(tsr_model *model)
 {
-  if (!model->checkpoint && !tsr_checkpoint_exists(model->folder)) {
-    return TSR_OK;
-  }
-  if (!model->checkpoint) {
+  if (!model->checkpoint && tsr_checkpoint_exists(model->folder)) {
     TSR_TRY(tsr_checkpoint_open(model->folder, &model->checkpoint));
   }
-  return tsr_parameters_resolve(model);
+  if (model->checkpoint) {
+    TSR_TRY(tsr_parameters_untie(model));
+  }
+  TSR_TRY(tsr_parameters_list_model(model, &model->arena, &model->parameters));
+  return model->checkpoint ? tsr_parameters_resolve(model) : TSR_OK;
 }
 
 /* Hands over a model that was made completely, and closes another. */
@@ -98,9 +100,6 @@ tsr_status tsr_model_open(const char *folder, tsr_model **model)
     status = tsr_package_is(folder)      ? tsr_ctranslate2_open(opened)
              : tsr_marian_npz_is(folder) ? tsr_marian_npz_open(opened)
                                          : tsr_transformer_config_read(folder, &opened->config, &opened->family);
-  }
-  if (status == TSR_OK) {
-    status = tsr_parameters_list_model(opened, &opened->arena, &opened->parameters);
   }
   if (status == TSR_OK) {
     status = open_weights(opened);

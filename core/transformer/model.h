@@ -258,6 +258,7 @@ typedef struct tsr_family {
   const tsr_name_table *names;
   int32_t is_exact;      /* 1: a tensor that no parameter reads is an error, for it changes what is computed */
   int32_t frozen_pad;    /* 1: in training, the embedding of pad_id gets no gradient from where it is looked up */
+  int32_t claims_ties;   /* 1: config.json may say of any model that its logits' matrix is the embedding */
   int32_t forced_eos_id; /* where config.json has to say how to search and lacks the key; -1: none */
   const char *forced_bos_older; /* key of config.json that, when true, forces bos_id as the first token; or NULL */
   double init_std;              /* of the normal numbers that every matrix begins with; 0: as torch's modules have it */
@@ -333,6 +334,11 @@ tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabu
 /* Finds each of the model's parameters' tensors in its checkpoint and checks their types and shapes; then looks at
  * those that nobody reads (tsr_parameters_check_unread). Errors: TSR_ERR_FORMAT, naming file and tensor. */
 tsr_status tsr_parameters_resolve(tsr_model *model) TSR_MUST_CHECK;
+
+/* Before the parameters are listed: takes a matrix of the logits that the model's checkpoint holds, and that is not the
+ * embedding, for what it is, also where config.json says that both are one. A warning tells of that, unless the family's
+ * files often say so. Errors: what reading the tensors returns. */
+tsr_status tsr_parameters_untie(tsr_model *model) TSR_MUST_CHECK;
 
 /* Elements first .. first+count-1 of a parameter. */
 typedef struct tsr_part {

@@ -327,6 +327,78 @@ tsr_status tsr_parameters_resolve(tsr_model *model)
   return tsr_parameters_check_unread(model);
 }
 
+/* ---- one matrix or two ------------------------------------------------------------------------------------------- */
+
+/* The tensor of a parameter by the first of its `most` first rules that has one; NULL: none has. */
+static const tsr_checkpoint_tensor *find_first(const tsr_model *model, const char *parameter, int32_t most)
+{
+  const tsr_name_table *table = model->family->names;
+  const tsr_checkpoint_tensor *found = NULL;
+  for (int32_t i = 0; i < table->n && most > 0 && !found; i++) {
+    const tsr_name_rule *rule = &table->rules[i];
+    if (strcmp(rule->parameter, parameter) == 0 && tsr_name_rule_holds(rule, &model->config)) {
+      found = find_tensor(model, rule->pieces[0].name);
+      most--;
+    }
+  }
+  return found;
+}
+
+static int is_float(const tsr_checkpoint_tensor *tensor)
+{
+  return tensor->dtype == TSR_F32 || tensor->dtype == TSR_F16 || tensor->dtype == TSR_BF16;
+}
+
+tsr_status tsr_tensors_compare(const tsr_checkpoint_tensor *a, const tsr_checkpoint_tensor *b, int *differ)
+{
+  enum { PORTION = 4096 };
+  float x[PORTION], y[PORTION];
+  const int is_same_place = a->at == b->at && a->bytes == b->bytes && a->file == b->file && a->size == b->size;
+  *differ = 0;
+  if (a == b || is_same_place || a->rank != b->rank || !same_extents(&a->shape, &b->shape)) {
+    return TSR_OK;
+  }
+  if (!is_float(a) || !is_float(b)) {
+    *differ = 1; /* whole numbers, whose scales lie elsewhere: nobody writes the same ones twice */
+    return TSR_OK;
+  }
+  const int64_t n = tsr_shape_elements(&a->shape);
+  for (int64_t first = 0; first < n && !*differ; first += PORTION) {
+    const int64_t count = n - first < PORTION ? n - first : PORTION;
+    TSR_TRY(tsr_checkpoint_read(a, first, count, TSR_F32, x));
+    TSR_TRY(tsr_checkpoint_read(b, first, count, TSR_F32, y));
+    *differ = memcmp(x, y, (size_t)count * sizeof *x) != 0;
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_parameters_untie(tsr_model *model)
+{
+  tsr_transformer_config *config = &model->config;
+  const int has_logits = config->decoder_layers > 0 && config->target_vocabulary > 0;
+  if (!has_logits || !config->tied_logits || model->family->is_exact || model->family == &tsr_family_marian_npz) {
+    return TSR_OK;
+  }
+  const tsr_checkpoint_tensor *own = find_first(model, "logits.weight", 1);
+  const tsr_checkpoint_tensor *embedding =
+      find_first(model, config->shared_embedding ? "embedding.weight" : "decoder.embedding.weight", INT32_MAX);
+  int differ = 0;
+  if (own && embedding) {
+    TSR_TRY(tsr_tensors_compare(own, embedding, &differ));
+  }
+  if (!differ) {
+    return TSR_OK;
+  }
+  config->tied_logits = 0;
+  if (!model->family->claims_ties) {
+    tsr_log(TSR_LOG_WARNING,
+            "%s: tensor '%s' is not '%s', though by config.json (tie_word_embeddings) they are one: the logits are "
+            "computed with the former",
+            own->path, own->name, embedding->name);
+  }
+  return TSR_OK;
+}
+
 /* ---- the other way round ----------------------------------------------------------------------------------------- */
 
 /* The tensors under construction. */

@@ -29,6 +29,10 @@ void tsr_name_expand(const char *pattern, const tsr_name_captures *found, char *
 /* 1 if what the rule demands of a model holds. */
 int tsr_name_rule_holds(const tsr_name_rule *rule, const tsr_transformer_config *config);
 
+/* *differ: 1 if two tensors have the same shape, and not the same numbers. Errors: those of reading. */
+tsr_status tsr_tensors_compare(const tsr_checkpoint_tensor *a, const tsr_checkpoint_tensor *b,
+                               int *differ) TSR_MUST_CHECK;
+
 /* Looks at the tensors that no parameter reads. Those of layers that the configuration does not have are an error: the
  * model would be another. Others are named in a warning, but for what checkpoints are known to carry along. Errors:
  * TSR_ERR_FORMAT, TSR_ERR_OUT_OF_MEMORY. */

@@ -113,6 +113,29 @@ static tsr_status fail_surplus(const tsr_model *model, const tsr_checkpoint_tens
                   is_inside ? file : model->folder, is_inside ? ": special:model.yml" : "/config.json", (int)layers);
 }
 
+/* A second table of embeddings that is not the one that is read, where the original may read both. That of the logits was
+ * looked at before. */
+static tsr_status warn_of_copy(const tsr_model *model, const tsr_checkpoint_tensor *tensor, const char *parameter)
+{
+  static const char *const tables[] = {"embedding.weight", "decoder.embedding.weight"};
+  const tsr_parameter *read = tsr_model_find(model, parameter);
+  int differ = 0;
+  for (size_t i = 0; i < sizeof tables / sizeof tables[0] && !read; i++) {
+    read = tsr_model_find(model, tables[i]);
+  }
+  const tsr_checkpoint_tensor *other = read ? read->pieces[0].tensor : NULL;
+  if (!other || strcmp(parameter, "logits.weight") == 0 ||
+      !is_among(parameter, shared, sizeof shared / sizeof *shared)) {
+    return TSR_OK;
+  }
+  TSR_TRY(tsr_tensors_compare(tensor, other, &differ));
+  if (differ) {
+    tsr_log(TSR_LOG_WARNING, "%s: tensor '%s' is not '%s', which is read in its place", tensor->path, tensor->name,
+            other->name);
+  }
+  return TSR_OK;
+}
+
 /* *is_surprise: 1 if nothing explains the tensor. */
 static tsr_status look_at(const tsr_model *model, const tsr_checkpoint_tensor *tensor, int *is_surprise)
 {
@@ -136,6 +159,7 @@ static tsr_status look_at(const tsr_model *model, const tsr_checkpoint_tensor *t
   /* Another name of what was read under the first one. */
   if (tsr_model_find(model, parameter) || is_among(parameter, shared, sizeof shared / sizeof shared[0])) {
     *is_surprise = 0;
+    return warn_of_copy(model, tensor, parameter);
   }
   return TSR_OK;
 }

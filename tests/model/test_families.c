@@ -435,6 +435,39 @@ static void test_relative(void **state)
   }
 }
 
+/* Whether the logits of T5's kin are scaled, as transformers 4 and 5 say it. What is read is written so that it is read
+ * as the same again. */
+static void test_scaled_logits(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int32_t tied, scaled;
+  } forms[] = {
+      {"{\"model_type\":\"t5\"}", 1, 1},
+      {"{\"model_type\":\"t5\",\"tie_word_embeddings\":false}", 0, 0},
+      {"{\"model_type\":\"t5\",\"tie_word_embeddings\":true,\"scale_decoder_outputs\":true}", 1, 1},
+      {"{\"model_type\":\"t5\",\"tie_word_embeddings\":true,\"scale_decoder_outputs\":false}", 1, 0},
+      {"{\"model_type\":\"t5\",\"tie_word_embeddings\":false,\"scale_decoder_outputs\":true}", 0, 1},
+      {"{\"model_type\":\"mt5\",\"tie_word_embeddings\":true,\"transformers_version\":\"4.47.1\"}", 1, 1},
+      {"{\"model_type\":\"mt5\",\"tie_word_embeddings\":true,\"transformers_version\":\"5.2.0\"}", 1, 0},
+      {"{\"model_type\":\"umt5\",\"tie_word_embeddings\":true,\"transformers_version\":\"5.2.0\"}", 1, 1},
+  };
+  for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+    tsr_transformer_config c, again;
+    const tsr_family *family;
+    json_t *file;
+    check(parse(forms[i].text, &c));
+    assert_int_equal(c.tied_logits, forms[i].tied);
+    assert_float(c.logits_scale, forms[i].scaled ? 1.0f / sqrtf(512.0f) : 1.0f);
+    again = c;
+    check(tsr_transformer_config_describe(&(tsr_save_options){TSR_SIZED(tsr_save_options)}, &again, &family, &file));
+    assert_int_equal(json_object_get(file, "scale_decoder_outputs") != NULL, forms[i].tied != forms[i].scaled);
+    assert_float(again.logits_scale, c.logits_scale);
+    json_decref(file);
+  }
+}
+
 /* Models of speech: the official sizes differ in numbers alone. */
 static void test_speech(void **state)
 {
@@ -627,8 +660,9 @@ static void test_forced_tokens(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_defaults), cmocka_unit_test(test_speech), cmocka_unit_test(test_gemma),
-      cmocka_unit_test(test_relative), cmocka_unit_test(test_broken), cmocka_unit_test(test_forced_tokens),
+      cmocka_unit_test(test_defaults),      cmocka_unit_test(test_speech),   cmocka_unit_test(test_gemma),
+      cmocka_unit_test(test_scaled_logits), cmocka_unit_test(test_relative), cmocka_unit_test(test_broken),
+      cmocka_unit_test(test_forced_tokens),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }

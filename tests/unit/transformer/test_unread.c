@@ -174,12 +174,135 @@ static void test_unknown_tensors(void **state)
   remove_temporary_folder(folder);
 }
 
+/* What a file holds beside the model's tensors, which are all 0: one more table, all of one number. */
+typedef struct table {
+  int32_t entry;
+  float value;
+} table;
+
+static tsr_status write_table(void *context, int32_t entry, int64_t first, int64_t count, void *elements)
+{
+  (void)first;
+  const table *t = context;
+  float *to = elements;
+  for (int64_t i = 0; i < count; i++) {
+    to[i] = entry == t->entry ? t->value : 0.0f;
+  }
+  return TSR_OK;
+}
+
+/* Adds a table of the shape of `like`. */
+static void add_table(const char *folder, const char *name, const char *like, float value)
+{
+  char path[4200];
+  snprintf(path, sizeof path, "%s", path_in(folder, "model.safetensors"));
+  tsr_checkpoint *checkpoint;
+  assert_ok(tsr_checkpoint_open(path, &checkpoint));
+  const int32_t count = tsr_checkpoint_count(checkpoint);
+  tsr_tensor_entry *entries = calloc((size_t)count + 1, sizeof *entries);
+  assert_non_null(entries);
+  for (int32_t i = 0; i < count; i++) {
+    const tsr_checkpoint_tensor *tensor = tsr_checkpoint_at(checkpoint, i);
+    entries[i] = (tsr_tensor_entry){tensor->name, TSR_F32, tensor->shape};
+  }
+  entries[count] = (tsr_tensor_entry){name, TSR_F32, tsr_checkpoint_find(checkpoint, like)->shape};
+  table t = {.entry = count, .value = value};
+  assert_ok(tsr_safetensors_write(path, NULL, entries, count + 1, write_table, &t));
+  free(entries);
+  tsr_checkpoint_close(checkpoint);
+}
+
+static const char *piece_of(const tsr_model *model, const char *parameter)
+{
+  const tsr_parameter *found = tsr_model_find(model, parameter);
+  return found && found->pieces[0].tensor ? found->pieces[0].tensor->name : "";
+}
+
+/* The logits are computed with a matrix of their own that the file holds, whatever config.json says; an equal one is
+ * the embedding. Of embeddings one table is read, and a warning tells if another is not the same. */
+static void test_second_table(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name;
+    float value;
+    int tied;
+    const char *warning; /* "": none */
+  } rows[] = {
+      {"lm_head.weight", 0.0f, 1, ""},
+      {"lm_head.weight", 0.5f, 0, "tensor 'lm_head.weight' is not 'model.shared.weight', though by config.json"},
+      {"model.encoder.embed_tokens.weight", 0.0f, 1, ""},
+      {"model.encoder.embed_tokens.weight", 0.5f, 1,
+       "tensor 'model.encoder.embed_tokens.weight' is not 'model.shared.weight', which is read in its place"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char *folder = make_temporary_folder();
+    tsr_transformer_config config = marian_config();
+    tsr_model *model;
+    save(&config, folder);
+    add_table(folder, rows[i].name, "model.shared.weight", rows[i].value);
+    warnings[0] = '\0';
+    n_warnings = 0;
+    tsr_log_set(on_log, NULL);
+    assert_ok(tsr_model_open(folder, &model));
+    tsr_log_set(NULL, NULL);
+    assert_int_equal(model->config.tied_logits, rows[i].tied);
+    assert_string_equal(piece_of(model, "embedding.weight"), "model.shared.weight");
+    assert_string_equal(piece_of(model, "logits.weight"), rows[i].tied ? "" : "lm_head.weight");
+    assert_int_equal(n_warnings, rows[i].warning[0] != '\0');
+    if (!strstr(warnings, rows[i].warning)) {
+      fail_msg("%s", warnings);
+    }
+    tsr_model_close(model);
+    remove_temporary_folder(folder);
+  }
+}
+
+/* As transformers 5 writes a T5 whose logits have a matrix of their own, and as it is converted. */
+static void test_written_anew(void **state)
+{
+  (void)state;
+  static const char original[] = TESSERA_SOURCE_ROOT "/tests/data/goldens/models/t5_v1_1";
+  static const tsr_dtype types[] = {TSR_F32, TSR_I8, TSR_I4};
+  char *folder = make_temporary_folder();
+  char path[4200];
+  snprintf(path, sizeof path, "%s", path_in(folder, "config.json"));
+  json_t *root = json_load_file(path_in(original, "config.json"), 0, NULL);
+  assert_non_null(root);
+  assert_int_equal(json_object_set_new(root, "tie_word_embeddings", json_true()), 0);
+  assert_int_equal(json_object_set_new(root, "scale_decoder_outputs", json_false()), 0);
+  assert_int_equal(json_dump_file(root, path, 0), 0);
+  json_decref(root);
+  assert_int_equal(symlink(path_in(original, "model.safetensors"), path_in(folder, "model.safetensors")), 0);
+  n_warnings = 0;
+  tsr_log_set(on_log, NULL);
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    tsr_model *model, *again;
+    char *converted = make_temporary_folder();
+    assert_ok(tsr_model_open(folder, &model));
+    assert_int_equal(model->config.tied_logits, 0);
+    assert_true(model->config.logits_scale == 1.0f);
+    assert_string_equal(piece_of(model, "logits.weight"), "lm_head.weight");
+    assert_ok(tsr_model_save_weights(model, converted, types[i], NULL));
+    copy_file(path, path_in(converted, "config.json"));
+    assert_ok(tsr_model_open(converted, &again));
+    assert_int_equal(again->config.tied_logits, 0);
+    assert_string_equal(piece_of(again, "logits.weight"), "lm_head.weight");
+    tsr_model_close(again);
+    tsr_model_close(model);
+    remove_temporary_folder(converted);
+  }
+  tsr_log_set(NULL, NULL);
+  assert_int_equal(n_warnings, 0);
+  remove_temporary_folder(folder);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_surplus_layers),
-      cmocka_unit_test(test_recorded),
-      cmocka_unit_test(test_unknown_tensors),
+      cmocka_unit_test(test_surplus_layers),  cmocka_unit_test(test_recorded),
+      cmocka_unit_test(test_unknown_tensors), cmocka_unit_test(test_second_table),
+      cmocka_unit_test(test_written_anew),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
