@@ -91,6 +91,10 @@ static tsr_status check_merging(const json_t *model)
   if (json_is_true(json_object_get(model, "ignore_merges"))) {
     return unsupported("ignore_merges", json_object_get(model, "ignore_merges"), "false");
   }
+  const json_t *dropout = json_object_get(model, "dropout");
+  if (dropout && !json_is_null(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0.0)) {
+    return unsupported("dropout", dropout, "none"); /* the original leaves merges out at random, also of what is read */
+  }
   return TSR_OK;
 }
 
@@ -124,6 +128,9 @@ static tsr_status open_segmenter(const json_t *root, tsr_tokenizer *tokenizer, t
   if (is_bpe && byte_level) {
     return open_byte_level(root, byte_level, tokenizer, side);
   }
+  const json_t *model = json_object_get(root, "model");
+  tokenizer->unk_each = is_bpe && !json_is_true(json_object_get(model, "fuse_unk")) &&
+                        !json_is_true(json_object_get(model, "byte_fallback"));
   tsr_fast_spaces spaces;
   TSR_TRY(tsr_fast_read_spaces(root, &spaces));
   return tsr_fast_make_pieces(root, &spaces, side, &side->segmenter, &tokenizer->plain);
@@ -199,12 +206,20 @@ static tsr_status read_frame(const json_t *root, const tsr_vocabulary *vocabular
   return TSR_OK;
 }
 
+/* Gemma's tokenizer_config.json has the last word. */
+static tsr_status read_gemma_ends(tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
+{
+  const tsr_frame *frame = &tokenizer->side[TSR_SIDE_SOURCE].frame;
+  return tsr_config_has(&files->options, "add_bos_token") || tsr_config_has(&files->options, "add_eos_token")
+             ? tsr_gemma_read_ends(files, frame->n_before > 0, frame->n_after > 0, tokenizer)
+             : TSR_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------------------------
  * The whole
  */
 tsr_status tsr_fast_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
 {
-  (void)kind;
   tsr_tokenizer_side *side = &tokenizer->side[TSR_SIDE_SOURCE];
   TSR_TRY(tsr_files_fast(files));
   TSR_TRY(read_vocabulary(files, side));
@@ -214,7 +229,7 @@ tsr_status tsr_fast_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *fi
   for (int32_t i = 0; i < TSR_SIDES; i++) {
     TSR_TRY(read_frame(files->fast, side->vocabulary, &tokenizer->side[i].frame));
   }
-  return TSR_OK;
+  return kind->data == &tsr_layout_gemma ? read_gemma_ends(files, tokenizer) : TSR_OK;
 }
 
 tsr_status tsr_fast_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where)

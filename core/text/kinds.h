@@ -51,6 +51,9 @@ tsr_status tsr_pieces_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
 tsr_status tsr_pieces_open_languages(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files,
                                      tsr_tokenizer *tokenizer);
 tsr_status tsr_t5_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where);
+/* What stands around a text of Gemma's: what tokenizer_config.json says, else <bos> if `begins`, <eos> if `ends`. */
+tsr_status tsr_gemma_read_ends(tsr_tokenizer_files *files, int32_t begins, int32_t ends,
+                               tsr_tokenizer *tokenizer) TSR_MUST_CHECK;
 
 /* m2m100.c */
 tsr_status tsr_m2m100_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *files, tsr_tokenizer *tokenizer);

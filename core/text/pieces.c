@@ -152,16 +152,17 @@ static tsr_status open_plain(tsr_tokenizer_files *files, const char *name, tsr_t
                 : tsr_files_sentencepiece(files, name, no_dummy_prefix, sizeof no_dummy_prefix, &tokenizer->plain);
 }
 
-/* What stands around a text of Gemma's. */
-static tsr_status read_ends(tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
+tsr_status tsr_gemma_read_ends(tsr_tokenizer_files *files, int32_t begins, int32_t ends, tsr_tokenizer *tokenizer)
 {
-  int32_t begins = 1, ends = 0;
   tsr_config_bool(&files->options, "add_bos_token", &begins);
   tsr_config_bool(&files->options, "add_eos_token", &ends);
   TSR_TRY(tsr_config_status(&files->options));
   for (int32_t i = 0; i < TSR_SIDES; i++) {
-    const tsr_tokenizer_side *side = &tokenizer->side[i];
-    tokenizer->side[i].frame = (tsr_frame){
+    tsr_tokenizer_side *side = &tokenizer->side[i];
+    if (begins) {
+      TSR_TRY(tsr_vocabulary_require(side->vocabulary, tokenizer->special[TSR_BOS], &side->special[TSR_BOS]));
+    }
+    side->frame = (tsr_frame){
         .before = {side->special[TSR_BOS]}, .n_before = begins, .after = {side->special[TSR_EOS]}, .n_after = ends};
   }
   return TSR_OK;
@@ -183,7 +184,7 @@ tsr_status tsr_pieces_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
   }
   tsr_tokenizer_share_sides(tokenizer);
   TSR_TRY(tsr_tokenizer_find_specials(files, tokenizer));
-  return layout.begins ? read_ends(files, tokenizer) : TSR_OK;
+  return layout.begins ? tsr_gemma_read_ends(files, 1, 0, tokenizer) : TSR_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -106,6 +106,13 @@ tsr_status tsr_encoding_append_token(void *encoding, const char *token, size_t s
   tsr_encoding *to = encoding;
   const tsr_tokenizer_side *side = &to->tokenizer->side[to->side];
   int32_t id = tsr_vocabulary_find(side->vocabulary, token, size);
+  size_t length = size;
+  for (size_t at = 0; id < 0 && to->tokenizer->unk_each && at < size; at += length) {
+    (void)tsr_utf8_decode(token + at, size - at, &length);
+    if (at + length < size) {
+      TSR_TRY(tsr_encoding_append(to, side->special[TSR_UNK]));
+    }
+  }
   return tsr_encoding_append(to, id >= 0 ? id : side->special[TSR_UNK]);
 }
 

@@ -372,6 +372,10 @@ static void test_small(void **state)
   /* Runs of blanks stay where nothing collapses them. */
   expect_file(folder, "{" ADDED "," UNIGRAM "," METASPACE "}", "a  a", MARK "a " MARK " " MARK "a");
   expect_file(folder, "{" ADDED "," BPE("\"a b\"") "," METASPACE "}", "ab b", MARK " ab " MARK " b");
+  /* What has no token is an <unk> a character, unless the model fuses them. */
+  expect_file(folder, "{" ADDED "," BPE("\"a b\"") "," METASPACE "}", "z\xC3\xA9 b", MARK " <unk> <unk> " MARK " b");
+  expect_file(folder, "{" ADDED "," BPE("\"a b\"],\"fuse_unk\":true,\"x\":[") "," METASPACE "}", "z\xC3\xA9 b",
+              MARK " <unk> " MARK " b");
   expect_file(folder,
               "{" ADDED
               "," BPE("[\"a\",\"b\"]") ",\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":"
@@ -449,6 +453,8 @@ static void test_refused(void **state)
       {"{" ADDED "," UNIGRAM "," METASPACE ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"x\",9]}}",
        "expected ids of the vocabulary", TSR_ERR_FORMAT},
       {"{" ADDED "," BPE("\"b b\"") "," METASPACE "}", "the merge \"b b\" makes no token", TSR_ERR_FORMAT},
+      {"{" ADDED "," BPE("\"a b\"],\"dropout\":0.1,\"x\":[") "," METASPACE "}",
+       "key \"dropout\": expected none, found 0.1", TSR_ERR_UNSUPPORTED},
       {"{" ADDED "," BPE("") "," METASPACE "}", "whose merges (0) are not all pairs", TSR_ERR_UNSUPPORTED},
       {"{" ADDED "," BPE("\"ab\"") "," METASPACE "}", "expected merges \"a b\" or", TSR_ERR_FORMAT},
       {"{" ADDED "," BPE("7") ",\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
@@ -554,10 +560,11 @@ static void test_gemma(void **state)
               {"a  b", 4, {2, A, MARKS, B}},  {"b\xC3\xA9", 4, {2, B, GEMMA_BYTES + 0xC3, GEMMA_BYTES + 0xA9}},
               {"a<eos>", 3, {2, A, 1}},       {"", 1, {2}}};
   (void)state;
-  for (int form = 0; form < 3; form++) { /* tokenizer.json; tokenizer.model, without and with </s> */
+  for (int form = 0; form < 4; form++) { /* of tokenizer.model and tokenizer.json: <bos> before, then <eos> behind */
     char *folder = make_temporary_folder();
     tsr_tokenizer *tokenizer;
-    if (form == 0) {
+    const int ends = form >= 2;
+    if (form % 2 == 0) {
       json_t *file = make_gemma();
       assert_non_null(file);
       assert_int_equal(json_dump_file(file, path_in(folder, "tokenizer.json"), 0), 0);
@@ -566,18 +573,17 @@ static void test_gemma(void **state)
       write_gemma(path_in(folder, "tokenizer.model"));
     }
     write_text(path_in(folder, "tokenizer_config.json"),
-               form == 2 ? "{\"tokenizer_class\":\"GemmaTokenizer\",\"add_bos_token\":false,\"add_eos_token\":true}"
-                         : "{\"tokenizer_class\":\"GemmaTokenizerFast\"}");
+               ends ? "{\"tokenizer_class\":\"GemmaTokenizer\",\"add_bos_token\":false,\"add_eos_token\":true}"
+                    : "{\"tokenizer_class\":\"GemmaTokenizerFast\"}");
     if (tsr_tokenizer_open_folder(folder, &tokenizer) != TSR_OK) {
       fail_msg("form %d: %s", form, tsr_error_message());
     }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-      const int32_t *expected = rows[i].ids + (form == 2), wanted = rows[i].n - (form == 2);
+      const int32_t *expected = rows[i].ids + ends, wanted = rows[i].n - ends;
       int32_t *ids;
       int32_t n;
       assert_int_equal(tsr_tokenizer_encode(tokenizer, rows[i].text, strlen(rows[i].text), &ids, &n), TSR_OK);
-      if (n != wanted + (form == 2) || memcmp(ids, expected, (size_t)wanted * sizeof *ids) != 0 ||
-          (form == 2 && ids[n - 1] != 1)) {
+      if (n != wanted + ends || memcmp(ids, expected, (size_t)wanted * sizeof *ids) != 0 || (ends && ids[n - 1] != 1)) {
         fail_msg("form %d, \"%s\": %d ids, the second %d", form, rows[i].text, (int)n, n > 1 ? (int)ids[1] : -1);
       }
       char *text;
@@ -587,6 +593,11 @@ static void test_gemma(void **state)
       tsr_free(ids);
     }
     tsr_tokenizer_close(tokenizer);
+    /* A text cannot begin with a token that there is not. */
+    write_text(path_in(folder, "tokenizer_config.json"),
+               "{\"tokenizer_class\":\"GemmaTokenizer\",\"bos_token\":\"<nope>\",\"add_bos_token\":true}");
+    assert_int_equal(tsr_tokenizer_open_folder(folder, &tokenizer), TSR_ERR_FORMAT);
+    assert_message_has("token \"<nope>\" is missing");
     remove_temporary_folder(folder);
   }
 }
