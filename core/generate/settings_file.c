@@ -31,10 +31,7 @@ static const refusal refused[] = {
 
 /* The same of sampling alone. */
 static const refusal refused_sampling[] = {
-    {"min_p", 0},
-    {"typical_p", 1},
-    {"epsilon_cutoff", 0},
-    {"eta_cutoff", 0},
+    {"min_p", 0}, {"typical_p", 1}, {"epsilon_cutoff", 0}, {"eta_cutoff", 0}, {"top_h", NAN},
 };
 
 static tsr_status refuse(const tsr_config *file, const refusal *settings, size_t n)

@@ -286,7 +286,8 @@ static void test_settings(void **state)
   assert_true(o.repetition_penalty == 1.3f && o.encoder_repetition_penalty == 0.8f);
   assert_int_equal(o.encoder_no_repeat_ngram, 2);
   /* A search that is not there may still be overridden. */
-  assert_int_equal(read_settings(*state, "{\"do_sample\":true,\"num_beams\":2,\"min_new_tokens\":0}", &o), TSR_OK);
+  assert_int_equal(
+      read_settings(*state, "{\"do_sample\":true,\"top_h\":null,\"num_beams\":2,\"min_new_tokens\":0}", &o), TSR_OK);
   assert_int_equal(o.sample, 1);
   assert_int_equal(o.beam, 2);
   assert_int_equal(o.min_length, 1);
@@ -376,6 +377,7 @@ static void test_refused_settings(void **state)
     const char *key;
   } rows[] = {
       {"{\"do_sample\":true,\"typical_p\":0.9}", TSR_ERR_UNSUPPORTED, "typical_p"},
+      {"{\"do_sample\":true,\"top_h\":0.4}", TSR_ERR_UNSUPPORTED, "top_h"},
       {"{\"repetition_penalty\":0}", TSR_ERR_FORMAT, "repetition_penalty"},
       {"{\"top_p\":1.5}", TSR_ERR_FORMAT, "top_p"},
       {"{\"eos_token_id\":[0,37]}", TSR_ERR_FORMAT, "eos_token_id"},
