@@ -91,8 +91,21 @@ static int compare_key(const void *key, const void *tensor)
   return strcmp(key, ((const tsr_checkpoint_tensor *)tensor)->name);
 }
 
-/* Makes the checkpoint's table from its parts. With a map (tensor -> file), only what the map places in a part is taken
- * from it. */
+/* Of what a map does not place, nothing tells which one counts. */
+static tsr_status check_once(const tsr_checkpoint *checkpoint)
+{
+  for (int32_t i = 1; i < checkpoint->count; i++) {
+    const tsr_checkpoint_tensor *a = &checkpoint->tensors[i - 1], *b = &checkpoint->tensors[i];
+    if (strcmp(a->name, b->name) == 0) {
+      return tsr_fail(TSR_ERR_FORMAT, "%s: tensor %s is also in %s, and %s of the index places it nowhere", b->path,
+                      tsr_quote(b->name).text, a->path, index_map);
+    }
+  }
+  return TSR_OK;
+}
+
+/* Makes the checkpoint's table from its parts. With a map (tensor -> file), what the map places elsewhere is left out of
+ * a part; what it does not know is taken, as by the original, which reads whole parts. */
 static tsr_status gather(tsr_checkpoint *checkpoint, const json_t *map)
 {
   size_t total = 0;
@@ -107,14 +120,14 @@ static tsr_status gather(tsr_checkpoint *checkpoint, const json_t *map)
     const part *from = &checkpoint->parts[p];
     const char *file_name = tsr_path_name(from->path);
     for (int32_t i = 0; i < from->content.count; i++) {
-      const char *place = map ? json_string_value(json_object_get(map, from->content.tensors[i].name)) : file_name;
-      if (place && strcmp(place, file_name) == 0) {
+      const char *place = json_string_value(json_object_get(map, from->content.tensors[i].name));
+      if (!place || strcmp(place, file_name) == 0) {
         checkpoint->tensors[checkpoint->count++] = from->content.tensors[i];
       }
     }
   }
   qsort(checkpoint->tensors, (size_t)checkpoint->count, sizeof *checkpoint->tensors, compare_names);
-  return TSR_OK;
+  return map ? check_once(checkpoint) : TSR_OK;
 }
 
 /* `path` becomes the part's. */

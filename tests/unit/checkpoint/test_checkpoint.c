@@ -414,12 +414,21 @@ static void test_shards(void **state)
   assert_string_equal(tsr_checkpoint_find(checkpoint, "a")->path, path_in(folder, "one.safetensors"));
   assert_string_equal(tsr_checkpoint_find(checkpoint, "b")->path, path_in(folder, "two.safetensors"));
   tsr_checkpoint_close(checkpoint);
+  /* What the map does not know is there all the same. */
+  write_text(index, "{\"weight_map\":{\"b\":\"two.safetensors\",\"a\":\"one.safetensors\"}}");
+  assert_int_equal(tsr_checkpoint_open(folder, &checkpoint), TSR_OK);
+  assert_int_equal(tsr_checkpoint_count(checkpoint), 3);
+  assert_string_equal(tsr_checkpoint_find(checkpoint, "c")->path, path_in(folder, "one.safetensors"));
+  tsr_checkpoint_close(checkpoint);
 
   static const struct {
     const char *index;
     tsr_status status;
     const char *fragments[2];
   } bad[] = {
+      {"{\"weight_map\":{\"b\":\"two.safetensors\",\"c\":\"one.safetensors\"}}",
+       TSR_ERR_FORMAT,
+       {"tensor \"a\" is also in", "weight_map of the index places it nowhere"}},
       {"", TSR_ERR_FORMAT, {"index.json: the file is empty"}},
       {"[]", TSR_ERR_FORMAT, {"expected a JSON object, found []"}},
       {"{}", TSR_ERR_FORMAT, {"weight_map: expected an object", "found nothing"}},
