@@ -91,8 +91,13 @@ tsr_status tsr_marian_open(const tsr_tokenizer_kind *kind, tsr_tokenizer_files *
   (void)kind;
   TSR_TRY(open_pieces(files->folder, tokenizer));
   TSR_TRY(open_vocabularies(files, tokenizer));
-  for (int32_t side = 0; side < TSR_SIDES; side++) {
-    TSR_TRY(tsr_added_tokens_create(&tokenizer->side[side].added));
+  for (int32_t i = 0; i < TSR_SIDES; i++) {
+    tsr_tokenizer_side *side = &tokenizer->side[i];
+    TSR_TRY(tsr_added_tokens_create(&side->added));
+    /* Their ids are numbers of the source's vocabulary. */
+    if (side->vocabulary == tokenizer->side[TSR_SIDE_SOURCE].vocabulary) {
+      TSR_TRY(tsr_files_added_tokens(files, side->vocabulary, side->added));
+    }
   }
   return tsr_tokenizer_find_specials(files, tokenizer);
 }

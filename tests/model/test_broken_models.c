@@ -255,6 +255,51 @@ static void test_tolerated(void **state)
   }
 }
 
+/* Tokens that were added to a vocabulary stand for themselves in texts, as tokenizer_config.json or added_tokens.json
+ * numbers them; one that is special is left out of texts. */
+static void test_added_tokens(void **state)
+{
+  (void)state;
+  static const tiny_change changes[] = {
+      {.file = "tokenizer_config.json",
+       .file_text = "{\"added_tokens_decoder\":{\"13\":{\"content\":\"<in>\"},"
+                    "\"14\":{\"content\":\"<out>\",\"special\":true}}}"},
+      {.file = "added_tokens.json", .file_text = "{\"<in>\":13,\"<out>\":14}"},
+  };
+  for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+    char *folder = make_temporary_folder();
+    write_tiny_model(folder, NULL);
+    write_text(path_in(folder, "vocab.json"),
+               "{\"</s>\":0,\"<unk>\":1,\"\xE2\x96\x81\":2,\"a\":3,\"\xE2\x96\x81\x61\":10,\"<pad>\":15}");
+    write_text(path_in(folder, changes[i].file), changes[i].file_text);
+    tsr_model *model = NULL;
+    tsr_tokenizer *tokenizer = NULL;
+    if (tsr_model_open(folder, &model) != TSR_OK || tsr_tokenizer_open(model, &tokenizer) != TSR_OK) {
+      fail_msg("case %zu: %s", i, tsr_error_message());
+    }
+    static const char text[] = "a<in>a<out>";
+    static const char *const tokens[] = {"\xE2\x96\x81\x61", "<in>", "\xE2\x96\x81\x61", "<out>", "</s>"};
+    int32_t *ids;
+    int32_t n_ids;
+    assert_int_equal(tsr_tokenizer_encode(tokenizer, text, sizeof text - 1, &ids, &n_ids), TSR_OK);
+    assert_int_equal(n_ids, 5);
+    for (int32_t k = 0; k < n_ids; k++) {
+      assert_string_equal(tsr_tokenizer_token(tokenizer, 0, ids[k]), tokens[k]);
+    }
+    assert_int_equal(ids[1], 13);
+    assert_int_equal(ids[3], 14);
+    char *decoded;
+    assert_int_equal(tsr_tokenizer_decode(tokenizer, ids, n_ids, &decoded), TSR_OK);
+    assert_non_null(strstr(decoded, "<in>"));
+    assert_int_equal(strstr(decoded, "<out>") != NULL, i == 1);
+    tsr_free(decoded);
+    tsr_free(ids);
+    tsr_tokenizer_close(tokenizer);
+    tsr_model_close(model);
+    remove_temporary_folder(folder);
+  }
+}
+
 /* Without weights a model can be described, but not be brought to a device. */
 static void test_without_weights(void **state)
 {
@@ -285,7 +330,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sound_model),       cmocka_unit_test(test_broken_models),
       cmocka_unit_test(test_broken_tokenizers), cmocka_unit_test(test_tolerated),
-      cmocka_unit_test(test_without_weights),
+      cmocka_unit_test(test_without_weights),   cmocka_unit_test(test_added_tokens),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
