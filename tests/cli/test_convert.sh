@@ -109,8 +109,9 @@ stderr_has 'is read, and would be overwritten'
 check 'the model is damaged' cmp -s "$work/int8/model.safetensors" "$work/int4/model.safetensors"
 run 3 convert "$work/missing" --precision int8 --out "$work/x"
 stderr_has 'missing: '
-run 3 convert "$SOURCE_ROOT/tests/data/ctranslate2/tiny-bart-float16" --precision int8 --out "$work/x"
+run 3 convert "$SOURCE_ROOT/tests/data/ctranslate2/tiny-bart-float16" --precision int8 --out "$work/refused"
 stderr_has 'have no form in model.safetensors'
+check 'files of a model that is refused are copied' test ! -e "$work/refused/model.bin"
 mkdir "$work/described"
 cp "$model/config.json" "$work/described"
 run 3 convert "$work/described" --precision int8 --out "$work/x"

@@ -212,14 +212,12 @@ static int run(void *opaque)
   if (code == TSR_EXIT_OK && s->text) {
     code = calibrate(s);
   }
+  /* First what may be refused: nothing is copied for a model that cannot be converted. It makes the folder, too. */
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail(tsr_folder_make(s->out));
+    code = tsr_cli_fail_input(tsr_model_save_weights(s->model, s->out, s->precision, s->calibration));
   }
   if (code == TSR_EXIT_OK) {
     code = copy_files(s);
-  }
-  if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail_input(tsr_model_save_weights(s->model, s->out, s->precision, s->calibration));
   }
   if (code == TSR_EXIT_OK) {
     char as_stored[32], now[32];
