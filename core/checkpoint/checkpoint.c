@@ -104,8 +104,8 @@ static tsr_status check_once(const tsr_checkpoint *checkpoint)
   return TSR_OK;
 }
 
-/* Makes the checkpoint's table from its parts. With a map (tensor -> file), what the map places elsewhere is left out of
- * a part; what it does not know is taken, as by the original, which reads whole parts. */
+/* Makes the checkpoint's table from its parts. With a map (tensor -> file), what the map places elsewhere is left out
+ * of a part; what it does not know is taken, as by the original, which reads whole parts. */
 static tsr_status gather(tsr_checkpoint *checkpoint, const json_t *map)
 {
   size_t total = 0;

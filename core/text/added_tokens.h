@@ -31,7 +31,9 @@ typedef struct tsr_added_tokens {
   tsr_added_token *list; /* after sorting: by first byte, the longest first */
   size_t count;
   size_t room;
-  size_t first[257]; /* where each first byte's tokens begin */
+  size_t first[257];  /* where each first byte's tokens begin */
+  size_t *places;     /* [places_room] a token's place in the list and 1, at its text's hash or behind it; 0: free */
+  size_t places_room; /* a power of two, at most half of it used */
 } tsr_added_tokens;
 
 void tsr_added_tokens_finish(tsr_added_tokens *tokens);

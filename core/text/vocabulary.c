@@ -105,7 +105,7 @@ tsr_status tsr_vocabulary_begin(const char *name, int32_t size, tsr_vocabulary *
 /* An id that is free, and room for it. */
 static tsr_status take_id(tsr_vocabulary *vocabulary, const char *token, int64_t id)
 {
-  enum { MOST_IDS = 1 << 28 };
+  enum { MOST_IDS = 1 << 24 }; /* more than any model has */
   if (id < 0) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: token %s: expected an id of at least 0, found %lld", vocabulary->name,
                     tsr_quote(token).text, (long long)id);

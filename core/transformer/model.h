@@ -336,8 +336,8 @@ tsr_status tsr_config_id(const tsr_config *file, const char *key, int32_t vocabu
 tsr_status tsr_parameters_resolve(tsr_model *model) TSR_MUST_CHECK;
 
 /* Before the parameters are listed: takes a matrix of the logits that the model's checkpoint holds, and that is not the
- * embedding, for what it is, also where config.json says that both are one. A warning tells of that, unless the family's
- * files often say so. Errors: what reading the tensors returns. */
+ * embedding, for what it is, also where config.json says that both are one. A warning tells of that, unless the
+ * family's files often say so. Errors: what reading the tensors returns. */
 tsr_status tsr_parameters_untie(tsr_model *model) TSR_MUST_CHECK;
 
 /* Elements first .. first+count-1 of a parameter. */

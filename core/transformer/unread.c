@@ -113,8 +113,8 @@ static tsr_status fail_surplus(const tsr_model *model, const tsr_checkpoint_tens
                   is_inside ? file : model->folder, is_inside ? ": special:model.yml" : "/config.json", (int)layers);
 }
 
-/* A second table of embeddings that is not the one that is read, where the original may read both. That of the logits was
- * looked at before. */
+/* A second table of embeddings that is not the one that is read, where the original may read both. That of the logits
+ * was looked at before. */
 static tsr_status warn_of_copy(const tsr_model *model, const tsr_checkpoint_tensor *tensor, const char *parameter)
 {
   static const char *const tables[] = {"embedding.weight", "decoder.embedding.weight"};

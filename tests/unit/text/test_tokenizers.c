@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "core/checkpoint/file.h"
+#include "core/text/added_tokens.h"
 #include "core/text/tokenizer.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/spm_writer.h"
@@ -352,6 +353,67 @@ static void test_added_tokens(void **state)
   remove_temporary_folder(folder);
 }
 
+static const char *match(const tsr_added_tokens *tokens, const char *text, size_t at)
+{
+  const tsr_added_token *found = tsr_added_tokens_match(tokens, text, strlen(text), at);
+  return found ? found->text : "";
+}
+
+/* The longest counts that may stand there. */
+static void test_longest_added(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {"ab", "abd", "b", "abc", "abcde", "abd", "\xFF", "abx"};
+  tsr_added_tokens tokens = {0};
+  assert_null(tsr_added_tokens_find(&tokens, "ab"));
+  for (int32_t i = 0; i < 8; i++) {
+    assert_int_equal(tsr_added_tokens_add(&tokens, texts[i], i, i == 4 ? TSR_ADDED_WORD : 0), TSR_OK);
+  }
+  assert_int_equal(tokens.count, 7);
+  assert_int_equal(tsr_added_tokens_add(&tokens, "", 9, 0), TSR_OK);
+  tsr_added_tokens_sort(&tokens);
+  assert_string_equal(match(&tokens, "abcde", 0), "abcde");
+  assert_string_equal(match(&tokens, "abcdef", 0), "abc");
+  assert_string_equal(match(&tokens, "xabd", 1), "abd");
+  assert_string_equal(match(&tokens, "abe", 0), "ab");
+  assert_string_equal(match(&tokens, "abe", 1), "b");
+  assert_string_equal(match(&tokens, "a", 0), "");
+  assert_string_equal(match(&tokens, "\xFF", 0), "\xFF");
+  assert_string_equal(match(&tokens, "c", 0), "");
+  assert_int_equal(tsr_added_tokens_find(&tokens, "abd")->id, 1); /* the first one's */
+  assert_null(tsr_added_tokens_find(&tokens, "abcd"));
+  tsr_added_tokens_finish(&tokens);
+}
+
+/* Catalogues of things are tokens, too: hundreds of thousands that begin with the same character. What takes a time
+ * that grows with their square, or with their product with the text's length, does not end in the time of a test. */
+static void test_many_added(void **state)
+{
+  (void)state;
+  enum { MANY = 400000, LENGTH = 20000 };
+  tsr_added_tokens tokens = {0};
+  char text[32];
+  for (int32_t i = 0; i < MANY; i++) {
+    snprintf(text, sizeof text, "<item_%d>", (int)i);
+    assert_int_equal(tsr_added_tokens_add(&tokens, text, i, 0), TSR_OK);
+  }
+  tsr_added_tokens_sort(&tokens);
+  for (int32_t i = 0; i < MANY; i += 997) {
+    snprintf(text, sizeof text, "a<item_%d>b", (int)i);
+    const tsr_added_token *found = tsr_added_tokens_match(&tokens, text, strlen(text), 1);
+    assert_non_null(found);
+    assert_int_equal(found->id, i);
+  }
+  char *signs = malloc(LENGTH);
+  assert_non_null(signs);
+  memset(signs, '<', LENGTH);
+  for (size_t at = 0; at < LENGTH; at++) {
+    assert_null(tsr_added_tokens_match(&tokens, signs, LENGTH, at));
+  }
+  free(signs);
+  tsr_added_tokens_finish(&tokens);
+}
+
 static void expect_refused(const char *folder, const char *options, tsr_status expected, const char *fragment)
 {
   write_text(path_in(folder, "tokenizer_config.json"), options);
@@ -402,6 +464,9 @@ static void test_broken_folders(void **state)
                  TSR_ERR_FORMAT, "key \"added_tokens_decoder\": expected ids and tokens");
   expect_refused(folder, "{\"tokenizer_class\":\"NllbTokenizer\",\"added_tokens_decoder\":{\"5\":{}}}", TSR_ERR_FORMAT,
                  "key \"added_tokens_decoder\": expected ids and tokens");
+  expect_refused(folder,
+                 "{\"tokenizer_class\":\"NllbTokenizer\",\"added_tokens_decoder\":{\"16777216\":{\"content\":\"y\"}}}",
+                 TSR_ERR_FORMAT, "the id 16777216 is beyond the model's vocabulary");
   expect_refused(folder, "{\"tokenizer_class\":\"NllbTokenizer\",\"eos_token\":\"<end>\"}", TSR_ERR_FORMAT,
                  "token \"<end>\" is missing");
   write_text(path_in(folder, "sentencepiece.bpe.model"), "nothing");
@@ -494,7 +559,8 @@ int main(void)
       cmocka_unit_test(test_recorded),          cmocka_unit_test(test_languages),
       cmocka_unit_test(test_unknown_languages), cmocka_unit_test(test_marian_languages),
       cmocka_unit_test(test_added_tokens),      cmocka_unit_test(test_broken_folders),
-      cmocka_unit_test(test_long_texts),
+      cmocka_unit_test(test_long_texts),        cmocka_unit_test(test_longest_added),
+      cmocka_unit_test(test_many_added),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
