@@ -437,8 +437,12 @@ tsr_status tsr_tokenizer_open_kind(const char *folder, const tsr_tokenizer_kind 
     status = tsr_files_json(&files, "special_tokens_map.json", &files.specials);
   }
   if (status == TSR_OK) {
+    status = tsr_files_list_additional(&files);
+  }
+  if (status == TSR_OK) {
     status = make(&files, kind, tokenizer);
   }
+  tsr_added_tokens_finish(&files.additional);
   tsr_config_finish(&files.options);
   json_decref(files.specials);
   json_decref(files.fast);

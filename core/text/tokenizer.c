@@ -331,7 +331,8 @@ int32_t tsr_token_is_special(const tsr_tokenizer *tokenizer, int32_t side, int32
 {
   const tsr_tokenizer_side *from = &tokenizer->side[side];
   const char *token = tsr_vocabulary_token(from->vocabulary, id);
-  return !token || !token[0] || tsr_added_tokens_is_special(from->added, id);
+  const tsr_added_token *added = token && token[0] ? tsr_added_tokens_find(from->added, token) : NULL;
+  return !token || !token[0] || (added && added->id == id && (added->flags & TSR_ADDED_SPECIAL));
 }
 
 tsr_status tsr_tokenizer_decode_side(const tsr_tokenizer *tokenizer, int32_t side, const int32_t *ids, int32_t n_ids,

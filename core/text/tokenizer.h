@@ -82,6 +82,7 @@ typedef struct tsr_tokenizer_files {
   const tsr_transformer_config *config; /* the model's; NULL: there is none, vocabularies are as large as their files */
   tsr_config options;                   /* tokenizer_config.json; empty where there is none */
   json_t *specials;                     /* special_tokens_map.json, or NULL */
+  tsr_added_tokens additional;          /* the additional special tokens of both files; ids and flags mean nothing */
   json_t *fast;                         /* tokenizer.json, once tsr_files_fast was called */
 } tsr_tokenizer_files;
 
@@ -184,6 +185,9 @@ tsr_status tsr_files_json(const tsr_tokenizer_files *files, const char *name, js
  * where both are silent, else it lives as long as `files`. "" is an error, or silence if empty_is_silent. */
 tsr_status tsr_files_special(const tsr_tokenizer_files *files, const char *key, int empty_is_silent,
                              const char **text) TSR_MUST_CHECK;
+
+/* Fills files->additional, which is to be finished in any case. */
+tsr_status tsr_files_list_additional(tsr_tokenizer_files *files) TSR_MUST_CHECK;
 
 /* 1 if the folder lists the token as a special one (additional_special_tokens). */
 int tsr_files_is_special(const tsr_tokenizer_files *files, const char *token);

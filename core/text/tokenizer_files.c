@@ -246,18 +246,23 @@ static const json_t *additional_tokens(const tsr_tokenizer_files *files, int lis
   return json_object_get(list == 0 ? files->options.root : files->specials, "additional_special_tokens");
 }
 
-int tsr_files_is_special(const tsr_tokenizer_files *files, const char *token)
+tsr_status tsr_files_list_additional(tsr_tokenizer_files *files)
 {
   for (int list = 0; list < N_LISTS; list++) {
     const json_t *tokens = additional_tokens(files, list);
     for (size_t i = 0; i < json_array_size(tokens); i++) {
       const char *text = text_of(json_array_get(tokens, i));
-      if (text && strcmp(text, token) == 0) {
-        return 1;
+      if (text) {
+        TSR_TRY(tsr_added_tokens_add(&files->additional, text, 0, 0));
       }
     }
   }
-  return 0;
+  return TSR_OK;
+}
+
+int tsr_files_is_special(const tsr_tokenizer_files *files, const char *token)
+{
+  return tsr_added_tokens_find(&files->additional, token) != NULL;
 }
 
 static tsr_status add_additional(const tsr_tokenizer_files *files, tsr_tokenizer_side *side)
