@@ -133,6 +133,7 @@ static tsr_status open_segmenter(const json_t *root, tsr_tokenizer *tokenizer, t
                         !json_is_true(json_object_get(model, "byte_fallback"));
   tsr_fast_spaces spaces;
   TSR_TRY(tsr_fast_read_spaces(root, &spaces));
+  tokenizer->splits_white = spaces.white && !spaces.charmap; /* which makes blanks of it, or nothing */
   return tsr_fast_make_pieces(root, &spaces, side, &side->segmenter, &tokenizer->plain);
 }
 

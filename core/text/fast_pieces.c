@@ -79,7 +79,7 @@ static int take_part(const json_t *part, tsr_fast_spaces *spaces)
     return is_text(json_object_get(part, "prepend"), mark);
   }
   if (is_text(type, "WhitespaceSplit")) {
-    spaces->collapse = 1;
+    spaces->collapse = spaces->white = 1;
     return 1;
   }
   if (is_text(type, "Replace")) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/base/utf8.h"
 #include "core/text/kinds.h"
 #include "core/text/sentencepiece.h"
 
@@ -276,11 +277,38 @@ static tsr_status encode_new(tsr_encoding *to, const char *text, size_t size, in
   return status;
 }
 
-tsr_status tsr_t5_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where)
+static tsr_status encode_segment(tsr_encoding *to, const char *text, size_t size, int32_t where)
 {
   if (to->tokenizer->plain.methods) {
     return encode_new(to, text, size, where);
   }
   const tsr_segmenter *segmenter = &to->tokenizer->side[to->side].segmenter;
   return segmenter->methods->encode(segmenter->state, text, size, tsr_encoding_append_token, to);
+}
+
+/* The text with a blank for each character that Unicode calls white space. */
+static tsr_status encode_white(tsr_encoding *to, const char *text, size_t size, int32_t where)
+{
+  char *blanks = malloc(size + 1);
+  size_t n = 0, length;
+  if (!blanks) {
+    return tsr_fail_memory(size + 1);
+  }
+  for (size_t at = 0; at < size; at += length) {
+    const uint32_t c = tsr_utf8_decode(text + at, size - at, &length);
+    if (tsr_is_space(c) && (c < 0x1C || c > 0x1F)) { /* which are for Python alone */
+      blanks[n++] = ' ';
+    } else {
+      memcpy(blanks + n, text + at, length);
+      n += length;
+    }
+  }
+  const tsr_status status = encode_segment(to, blanks, n, where);
+  free(blanks);
+  return status;
+}
+
+tsr_status tsr_t5_encode_plain(tsr_encoding *to, const char *text, size_t size, int32_t where)
+{
+  return (to->tokenizer->splits_white ? encode_white : encode_segment)(to, text, size, where);
 }

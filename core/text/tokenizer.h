@@ -71,6 +71,7 @@ struct tsr_tokenizer {
   int32_t keep_blanks;         /* decoded text keeps the white space at its ends */
   int32_t clean_up;            /* blanks before punctuation are dropped from decoded text */
   int32_t prefix_blank;        /* TSR_BLANK_*: byte-level BPE puts a blank before what begins without one */
+  int32_t splits_white;        /* all white space is a blank */
   int32_t unk_each;            /* of a run of characters without a token, each is one <unk> */
   tsr_segmenter plain;         /* T5, not legacy: for text that does not begin with a blank */
   struct tsr_whisper *whisper; /* in the arena; NULL: of another kind */

@@ -372,6 +372,16 @@ static void test_small(void **state)
   /* Runs of blanks stay where nothing collapses them. */
   expect_file(folder, "{" ADDED "," UNIGRAM "," METASPACE "}", "a  a", MARK "a " MARK " " MARK "a");
   expect_file(folder, "{" ADDED "," BPE("\"a b\"") "," METASPACE "}", "ab b", MARK " ab " MARK " b");
+  /* WhitespaceSplit takes tabs, no-break blanks and the like for blanks, too, as here no table makes them such. */
+#define SPLIT(parts) ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" parts "]}}"
+#define ALWAYS       "{\"type\":\"Metaspace\",\"prepend_scheme\":\"always\"}"
+  expect_file(folder, "{" ADDED "," UNIGRAM SPLIT("{\"type\":\"WhitespaceSplit\"}," ALWAYS),
+              "a\ta\xC2\xA0 a\xE3\x80\x80"
+              "a</s>\x1C",
+              MARK "a " MARK "a " MARK "a " MARK "a </s> " MARK " <unk>");
+  expect_file(folder, "{" ADDED "," UNIGRAM SPLIT(ALWAYS), "a\ta", MARK "a <unk> a");
+#undef ALWAYS
+#undef SPLIT
   /* What has no token is an <unk> a character, unless the model fuses them. */
   expect_file(folder, "{" ADDED "," BPE("\"a b\"") "," METASPACE "}", "z\xC3\xA9 b", MARK " <unk> <unk> " MARK " b");
   expect_file(folder, "{" ADDED "," BPE("\"a b\"],\"fuse_unk\":true,\"x\":[") "," METASPACE "}", "z\xC3\xA9 b",
