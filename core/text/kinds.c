@@ -374,8 +374,19 @@ static tsr_status lacks_files(const tsr_tokenizer_files *files, const tsr_tokeni
   return TSR_OK;
 }
 
+/* SentencePiece would cut at random. */
+static tsr_status refuse_sampling(const tsr_tokenizer_files *files)
+{
+  const json_t *arguments = json_object_get(files->options.root, "sp_model_kwargs");
+  return json_is_true(json_object_get(arguments, "enable_sampling"))
+             ? tsr_fail(TSR_ERR_UNSUPPORTED, "%s: key \"sp_model_kwargs\": this build does not sample pieces; found %s",
+                        files->options.path, tsr_json_show(arguments).text)
+             : TSR_OK;
+}
+
 static tsr_status open_tokenizer(tsr_tokenizer_files *files, tsr_tokenizer *tokenizer)
 {
+  TSR_TRY(refuse_sampling(files));
   TSR_TRY(read_specials(files, tokenizer));
   tsr_config_bool(&files->options, "clean_up_tokenization_spaces", &tokenizer->clean_up);
   TSR_TRY(tsr_config_status(&files->options));

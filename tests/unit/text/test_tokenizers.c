@@ -469,6 +469,8 @@ static void test_broken_folders(void **state)
                  TSR_ERR_FORMAT, "the id 16777216 is beyond the model's vocabulary");
   expect_refused(folder, "{\"tokenizer_class\":\"NllbTokenizer\",\"eos_token\":\"<end>\"}", TSR_ERR_FORMAT,
                  "token \"<end>\" is missing");
+  expect_refused(folder, "{\"tokenizer_class\":\"NllbTokenizer\",\"sp_model_kwargs\":{\"enable_sampling\":true}}",
+                 TSR_ERR_UNSUPPORTED, "key \"sp_model_kwargs\": this build does not sample pieces");
   write_text(path_in(folder, "sentencepiece.bpe.model"), "nothing");
   expect_refused(folder, "{\"tokenizer_class\":\"NllbTokenizer\"}", TSR_ERR_FORMAT,
                  "sentencepiece.bpe.model: not a SentencePiece model");
