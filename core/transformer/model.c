@@ -7,6 +7,7 @@
 #include "core/base/sized.h"
 #include "core/base/status.h"
 #include "core/checkpoint/decoder_yml.h"
+#include "core/checkpoint/file.h"
 #include "core/checkpoint/package.h"
 #include "core/transformer/ctranslate2.h"
 #include "core/transformer/marian_npz.h"
@@ -88,6 +89,28 @@ static tsr_status make(const char *folder, tsr_model **model)
   return TSR_OK;
 }
 
+/* The original adds an adapter to the weights that it was trained beside. */
+static tsr_status refuse_adapter(const char *folder)
+{
+  char *path = tsr_path_join(folder, "adapter_config.json");
+  tsr_status status = path ? TSR_OK : TSR_ERR_OUT_OF_MEMORY;
+  if (path && tsr_path_exists(path)) {
+    status = tsr_fail(TSR_ERR_UNSUPPORTED,
+                      "%s: this build does not add adapters (LoRA) to weights: merge the adapter into the model "
+                      "(merge_and_unload), and save that",
+                      path);
+  }
+  free(path);
+  return status;
+}
+
+/* A folder of Hugging Face or torch. */
+static tsr_status read_config(tsr_model *model)
+{
+  TSR_TRY(refuse_adapter(model->folder));
+  return tsr_transformer_config_read(model->folder, &model->config, &model->family);
+}
+
 tsr_status tsr_model_open(const char *folder, tsr_model **model)
 {
   if (!folder || !model) {
@@ -99,7 +122,7 @@ tsr_status tsr_model_open(const char *folder, tsr_model **model)
   if (status == TSR_OK) {
     status = tsr_package_is(folder)      ? tsr_ctranslate2_open(opened)
              : tsr_marian_npz_is(folder) ? tsr_marian_npz_open(opened)
-                                         : tsr_transformer_config_read(folder, &opened->config, &opened->family);
+                                         : read_config(opened);
   }
   if (status == TSR_OK) {
     status = open_weights(opened);

@@ -93,6 +93,7 @@ static const struct broken broken_models[] = {
     {{.file = "config.json", .file_text = "{\"d_model\":9223372036854775808}"},
      TSR_ERR_FORMAT,
      {"config.json", "d_model"}},
+    {{.file = "adapter_config.json", .file_text = "{}"}, TSR_ERR_UNSUPPORTED, {"adapter_config.json", "merge"}},
     {CONFIG("model_type", NULL), TSR_ERR_FORMAT, {"config.json", "model_type"}},
     {CONFIG("model_type", "7"), TSR_ERR_FORMAT, {"config.json", "model_type"}},
     {CONFIG("model_type", "\"bert\""), TSR_ERR_UNSUPPORTED, {"config.json", "model_type", "bert"}},
