@@ -12,6 +12,7 @@ typedef struct tsr_fast_spaces {
   int dummy_prefix;    /* a blank before the text */
   int first_only;      /* but not behind added tokens */
   int collapse;        /* runs of blanks are one, and none at the ends */
+  int strips;          /* no blanks at the ends */
   int white;           /* all white space is a blank */
   int marked;          /* a mark stands for each blank */
   const char *charmap; /* base64 of the compiled table; NULL: none */

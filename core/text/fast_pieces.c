@@ -45,8 +45,9 @@ static int take_replace(const json_t *part, tsr_fast_spaces *spaces)
     spaces->collapse = 1;
     return 1;
   }
-  spaces->marked |= is_text(json_object_get(pattern, "String"), " ") && is_mark;
-  return spaces->marked;
+  int marks = is_text(json_object_get(pattern, "String"), " ") && is_mark;
+  spaces->marked |= marks;
+  return marks;
 }
 
 static int take_metaspace(const json_t *part, tsr_fast_spaces *spaces)
@@ -66,7 +67,7 @@ static int take_metaspace(const json_t *part, tsr_fast_spaces *spaces)
   return 1;
 }
 
-/* One part, of a type that is no sequence: 1 if it is understood. Strip is: it goes with what collapses runs. */
+/* One part, of a type that is no sequence: 1 if it is understood. */
 static int take_part(const json_t *part, tsr_fast_spaces *spaces)
 {
   const json_t *type = json_object_get(part, "type");
@@ -88,7 +89,11 @@ static int take_part(const json_t *part, tsr_fast_spaces *spaces)
   if (is_text(type, "Split")) { /* at blanks, where marks stand for all of them: nothing is cut */
     return spaces->marked && is_text(json_object_get(json_object_get(part, "pattern"), "String"), " ");
   }
-  return is_text(type, "Metaspace") ? take_metaspace(part, spaces) : is_text(type, "Strip");
+  if (is_text(type, "Strip")) { /* as what collapses runs does, too */
+    spaces->strips = 1;
+    return 1;
+  }
+  return is_text(type, "Metaspace") && take_metaspace(part, spaces);
 }
 
 static tsr_status take_parts(const json_t *root, const char *key, const char *list, tsr_fast_spaces *spaces)
@@ -113,7 +118,8 @@ tsr_status tsr_fast_read_spaces(const json_t *root, tsr_fast_spaces *spaces)
 {
   *spaces = (tsr_fast_spaces){0};
   TSR_TRY(take_parts(root, "normalizer", "normalizers", spaces));
-  return take_parts(root, "pre_tokenizer", "pretokenizers", spaces);
+  TSR_TRY(take_parts(root, "pre_tokenizer", "pretokenizers", spaces));
+  return spaces->strips && !spaces->collapse ? unsupported("normalizer", json_object_get(root, "normalizer")) : TSR_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------

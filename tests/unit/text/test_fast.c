@@ -449,6 +449,14 @@ static void test_refused(void **state)
        TSR_ERR_FORMAT},
       {"{" ADDED "," UNIGRAM ",\"normalizer\":{\"type\":\"NFKC\"}}",
        "key \"normalizer\": this build does not support {\"type\":\"NFKC\"}", TSR_ERR_UNSUPPORTED},
+      {"{" ADDED "," UNIGRAM "," METASPACE
+       ",\"normalizer\":{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}}",
+       "does not support {\"type\":\"Strip\"", TSR_ERR_UNSUPPORTED},
+      {"{" ADDED "," UNIGRAM
+       ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":{"
+       "\"String\":\" \"},\"content\":\"" MARK
+       "\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"b\"}]}}",
+       "does not support {\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}", TSR_ERR_UNSUPPORTED},
       {"{" ADDED "," UNIGRAM ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"!\"}}",
        "\"precompiled_charsmap\": not base64", TSR_ERR_FORMAT},
       {"{" ADDED "," UNIGRAM ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"////////\"}}",
