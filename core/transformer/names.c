@@ -132,8 +132,8 @@ static tsr_shape whole_tensor(const tsr_parameter *parameter, const tsr_name_rul
                             : TSR_SHAPE(shape.extent[1], shape.extent[0]);
 }
 
-/* What the whole numbers of a tensor are divided by: NAME_scale, f32, one number (I16) or one for each row (I8). Old
- * files of CTranslate2 lack the one number. */
+/* What the whole numbers of a tensor of CTranslate2's are divided by: NAME_scale, f32, one number (I16) or one for each
+ * row (I8). Old files lack the one number. Others have tensors of that name, too, and multiply by them. */
 static tsr_status find_scales(const tsr_checkpoint *checkpoint, const tsr_checkpoint_tensor *tensor,
                               const tsr_parameter *parameter, tsr_piece *piece)
 {
@@ -143,8 +143,7 @@ static tsr_status find_scales(const tsr_checkpoint *checkpoint, const tsr_checkp
   const int is_ctranslate2 = tsr_checkpoint_metadata(checkpoint, TSR_CTRANSLATE2_VERSION) != NULL;
   snprintf(name, sizeof name, "%s_scale", tensor->name);
   const tsr_checkpoint_tensor *scales = tsr_checkpoint_find(checkpoint, name);
-  if ((!is_short && tensor->dtype != TSR_I8) || parameter->matrix != TSR_MATRIX_PRODUCT ||
-      (!scales && !is_ctranslate2)) {
+  if ((!is_short && tensor->dtype != TSR_I8) || parameter->matrix != TSR_MATRIX_PRODUCT || !is_ctranslate2) {
     return tsr_fail(TSR_ERR_FORMAT, "%s: tensor '%s' has the type %s; expected F32, F16 or BF16", tensor->path,
                     tensor->name, tensor->type);
   }

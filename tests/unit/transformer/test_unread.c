@@ -212,6 +212,47 @@ static void add_table(const char *folder, const char *name, const char *like, fl
   tsr_checkpoint_close(checkpoint);
 }
 
+static tsr_status write_bytes(void *context, int32_t entry, int64_t first, int64_t count, void *elements)
+{
+  (void)first;
+  const tsr_tensor_entry *entries = context;
+  memset(elements, 0, (size_t)count * tsr_dtype_size(entries[entry].dtype));
+  return TSR_OK;
+}
+
+/* Whole numbers of another program's, whose scales have the names of CTranslate2's and mean the opposite. */
+static void test_foreign_scales(void **state)
+{
+  (void)state;
+  static const char matrix[] = "model.encoder.layers.0.fc1.weight";
+  static const char scales[] = "model.encoder.layers.0.fc1.weight_scale";
+  char *folder = make_temporary_folder();
+  char path[4200];
+  snprintf(path, sizeof path, "%s", path_in(folder, "model.safetensors"));
+  tsr_transformer_config config = marian_config();
+  save(&config, folder);
+  tsr_checkpoint *checkpoint;
+  assert_ok(tsr_checkpoint_open(path, &checkpoint));
+  const int32_t count = tsr_checkpoint_count(checkpoint);
+  tsr_tensor_entry *entries = calloc((size_t)count + 1, sizeof *entries);
+  assert_non_null(entries);
+  for (int32_t i = 0; i < count; i++) {
+    const tsr_checkpoint_tensor *tensor = tsr_checkpoint_at(checkpoint, i);
+    const int is_matrix = strcmp(tensor->name, matrix) == 0;
+    entries[i] = (tsr_tensor_entry){tensor->name, is_matrix ? TSR_I8 : TSR_F32, tensor->shape};
+    if (is_matrix) {
+      entries[count] = (tsr_tensor_entry){scales, TSR_F32, TSR_SHAPE(tensor->shape.extent[0], 1)};
+    }
+  }
+  assert_ok(tsr_safetensors_write(path, NULL, entries, count + 1, write_bytes, entries));
+  free(entries);
+  tsr_checkpoint_close(checkpoint);
+  tsr_model *model;
+  assert_int_equal(tsr_model_open(folder, &model), TSR_ERR_FORMAT);
+  assert_message_has("tensor 'model.encoder.layers.0.fc1.weight' has the type I8; expected F32, F16 or BF16");
+  remove_temporary_folder(folder);
+}
+
 static const char *piece_of(const tsr_model *model, const char *parameter)
 {
   const tsr_parameter *found = tsr_model_find(model, parameter);
@@ -302,7 +343,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_surplus_layers),  cmocka_unit_test(test_recorded),
       cmocka_unit_test(test_unknown_tensors), cmocka_unit_test(test_second_table),
-      cmocka_unit_test(test_written_anew),
+      cmocka_unit_test(test_foreign_scales),  cmocka_unit_test(test_written_anew),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
