@@ -84,6 +84,11 @@ static void read_logits(tsr_config *file, const kin *k, tsr_transformer_config *
   config->logits_scale = is_scaled ? (float)(1.0 / sqrt((double)config->d_model)) : 1.0f;
 }
 
+static int claims_ties(tsr_config *file)
+{
+  return tsr_config_has(file, "scale_decoder_outputs") || read_version(file) >= 5;
+}
+
 /* What the operators ask of the buckets. */
 static tsr_status check_buckets(const tsr_config *file, const tsr_transformer_config *config)
 {
@@ -223,8 +228,8 @@ static const tsr_name_table names = {
 const tsr_family tsr_family_t5 = {
     .model_type = "t5",
     .names = &names,
-    .claims_ties = 1,
     .forced_eos_id = -1,
+    .claims_ties = claims_ties,
     .configure = configure,
     .describe = describe,
 };
@@ -232,8 +237,8 @@ const tsr_family tsr_family_t5 = {
 const tsr_family tsr_family_mt5 = {
     .model_type = "mt5",
     .names = &names,
-    .claims_ties = 1,
     .forced_eos_id = -1,
+    .claims_ties = claims_ties,
     .configure = configure,
     .describe = describe,
 };
@@ -241,8 +246,8 @@ const tsr_family tsr_family_mt5 = {
 const tsr_family tsr_family_umt5 = {
     .model_type = "umt5",
     .names = &names,
-    .claims_ties = 1,
     .forced_eos_id = -1,
+    .claims_ties = claims_ties,
     .configure = configure,
     .describe = describe,
 };

@@ -258,10 +258,11 @@ typedef struct tsr_family {
   const tsr_name_table *names;
   int32_t is_exact;      /* 1: a tensor that no parameter reads is an error, for it changes what is computed */
   int32_t frozen_pad;    /* 1: in training, the embedding of pad_id gets no gradient from where it is looked up */
-  int32_t claims_ties;   /* 1: config.json may say of any model that its logits' matrix is the embedding */
   int32_t forced_eos_id; /* where config.json has to say how to search and lacks the key; -1: none */
   const char *forced_bos_older; /* key of config.json that, when true, forces bos_id as the first token; or NULL */
   double init_std;              /* of the normal numbers that every matrix begins with; 0: as torch's modules have it */
+  /* 1 if config.json is of a kind that says of every model that its logits' matrix is the embedding; or NULL. */
+  int (*claims_ties)(tsr_config *file);
   /* Fills the config, which holds the common defaults. The getters' errors may be left to the caller. */
   tsr_status (*configure)(tsr_config *file, tsr_transformer_config *config);
   /* The reverse: puts the keys of config.json into `file`, special ids left out. What the family cannot express is left

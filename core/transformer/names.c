@@ -8,6 +8,7 @@
 
 #include "core/base/status.h"
 #include "core/checkpoint/ctranslate2.h"
+#include "core/checkpoint/file.h"
 #include "core/transformer/names.h"
 
 static size_t capture(char kind, const char *name, tsr_name_captures *found)
@@ -371,6 +372,17 @@ tsr_status tsr_tensors_compare(const tsr_checkpoint_tensor *a, const tsr_checkpo
   return TSR_OK;
 }
 
+/* 1 if nobody is surprised that config.json says so. */
+static int is_usual(const tsr_model *model)
+{
+  char *path = model->family->claims_ties ? tsr_path_join(model->folder, "config.json") : NULL;
+  tsr_config file = {0};
+  const int usual = path && tsr_config_open(path, &file) == TSR_OK && model->family->claims_ties(&file);
+  tsr_config_finish(&file);
+  free(path);
+  return usual;
+}
+
 tsr_status tsr_parameters_untie(tsr_model *model)
 {
   tsr_transformer_config *config = &model->config;
@@ -389,7 +401,7 @@ tsr_status tsr_parameters_untie(tsr_model *model)
     return TSR_OK;
   }
   config->tied_logits = 0;
-  if (!model->family->claims_ties) {
+  if (!is_usual(model)) {
     tsr_log(TSR_LOG_WARNING,
             "%s: tensor '%s' is not '%s', though by config.json (tie_word_embeddings) they are one: the logits are "
             "computed with the former",

@@ -333,8 +333,21 @@ static void test_written_anew(void **state)
     tsr_model_close(model);
     remove_temporary_folder(converted);
   }
-  tsr_log_set(NULL, NULL);
   assert_int_equal(n_warnings, 0);
+  /* The same of transformers 4, which would not have used the matrix. */
+  root = json_load_file(path, 0, NULL);
+  assert_non_null(root);
+  assert_int_equal(json_object_del(root, "scale_decoder_outputs"), 0);
+  assert_int_equal(json_dump_file(root, path, 0), 0);
+  json_decref(root);
+  tsr_model *older;
+  assert_ok(tsr_model_open(folder, &older));
+  assert_int_equal(older->config.tied_logits, 0);
+  assert_true(older->config.logits_scale < 1.0f);
+  assert_int_equal(n_warnings, 1);
+  assert_non_null(strstr(warnings, "tensor 'lm_head.weight' is not 'shared.weight'"));
+  tsr_model_close(older);
+  tsr_log_set(NULL, NULL);
   remove_temporary_folder(folder);
 }
 
