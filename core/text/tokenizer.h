@@ -190,7 +190,7 @@ tsr_status tsr_files_special(const tsr_tokenizer_files *files, const char *key, 
 /* Fills files->additional, which is to be finished in any case. */
 tsr_status tsr_files_list_additional(tsr_tokenizer_files *files) TSR_MUST_CHECK;
 
-/* 1 if the folder lists the token as a special one (additional_special_tokens). */
+/* 1 if the folder lists the token as a special one (additional_special_tokens, extra_special_tokens). */
 int tsr_files_is_special(const tsr_tokenizer_files *files, const char *token);
 
 /* Makes an empty list of added tokens. */

@@ -239,11 +239,13 @@ static const char *text_of(const json_t *token)
   return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
 }
 
-/* The additional special tokens of tokenizer_config.json (0) or special_tokens_map.json (1). */
-enum { N_LISTS = 2 };
+/* The additional special tokens of tokenizer_config.json and special_tokens_map.json, as transformers 4 and 5 call
+ * them; an object of the second name is something else. NULL: there are none. */
+enum { N_LISTS = 4 };
 static const json_t *additional_tokens(const tsr_tokenizer_files *files, int list)
 {
-  return json_object_get(list == 0 ? files->options.root : files->specials, "additional_special_tokens");
+  static const char *const keys[] = {"additional_special_tokens", "extra_special_tokens"};
+  return json_object_get(list < 2 ? files->options.root : files->specials, keys[list % 2]);
 }
 
 tsr_status tsr_files_list_additional(tsr_tokenizer_files *files)
