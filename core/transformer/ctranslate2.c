@@ -15,6 +15,7 @@ enum {
   ENCODER = 0,
   DECODER = 1,
   POSITIONS = 4096, /* of computed sinusoids and of distances, which have no end */
+  DISTANCES = 4096, /* with vectors of their own, on both sides together: a matrix of their square is made of them */
   LAST_REVISION = 7,
   NAME_LONGEST = 160
 };
@@ -297,7 +298,7 @@ static tsr_status read_positions(const reader *r, int side, int32_t layers, int3
     }
   }
   if (has_vectors) {
-    TSR_TRY(matrix(r, side, 0, "self_attention/relative_position_keys", 1 << 16, &rows, &columns));
+    TSR_TRY(matrix(r, side, 0, "self_attention/relative_position_keys", DISTANCES, &rows, &columns));
     if (rows % 2 == 0 || rows < 3 || columns != head_size) {
       return tsr_fail(TSR_ERR_FORMAT,
                       "%s: the %s's relative_position_keys have %lld rows of %lld; expected an odd "

@@ -294,6 +294,28 @@ static void test_far_layer(void **state)
   free(b.at);
 }
 
+/* Distances of whose square no memory holds a matrix. */
+static void test_far_distances(void **state)
+{
+  static const char name[] = "encoder/layer_0/self_attention/relative_position_keys";
+  enum { ROWS = 65535, COLUMNS = 16, OLD = 9 * COLUMNS * 2, NEW = ROWS * COLUMNS * 2 };
+  (void)state;
+  bytes b = read_all("tiny-shaw-float16", "model.bin");
+  /* Behind the name the rank, two extents, the type and the number of bytes. */
+  const size_t at = find(&b, name) + sizeof name, data = at + 1 + 4 + 4 + 1 + 4, size = b.size - OLD + NEW;
+  unsigned char *grown = calloc(1, size);
+  assert_non_null(grown);
+  memcpy(grown, b.at, data);
+  memcpy(grown + data + NEW, b.at + data + OLD, b.size - data - OLD);
+  for (int i = 0; i < 4; i++) {
+    grown[at + 1 + (size_t)i] = (unsigned char)(ROWS >> (8 * i));
+    grown[data - 4 + (size_t)i] = (unsigned char)(NEW >> (8 * i));
+  }
+  expect_error("tiny-shaw-float16", "model.bin", grown, size, "expected a matrix of at most 4096 rows");
+  free(grown);
+  free(b.at);
+}
+
 /* Half of a number of heads; a stack without layers. */
 static void test_layers(void **state)
 {
@@ -401,10 +423,13 @@ static void test_no_tokenizer(void **state)
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_truncated), cmocka_unit_test(test_other_weights),   cmocka_unit_test(test_numbers),
-      cmocka_unit_test(test_aliases),   cmocka_unit_test(test_missing_tensors), cmocka_unit_test(test_missing_layers),
-      cmocka_unit_test(test_far_layer), cmocka_unit_test(test_layers),          cmocka_unit_test(test_other_files),
-      cmocka_unit_test(test_no_keys),   cmocka_unit_test(test_refused),         cmocka_unit_test(test_no_tokenizer),
+      cmocka_unit_test(test_truncated),       cmocka_unit_test(test_other_weights),
+      cmocka_unit_test(test_numbers),         cmocka_unit_test(test_aliases),
+      cmocka_unit_test(test_missing_tensors), cmocka_unit_test(test_missing_layers),
+      cmocka_unit_test(test_far_layer),       cmocka_unit_test(test_far_distances),
+      cmocka_unit_test(test_layers),          cmocka_unit_test(test_other_files),
+      cmocka_unit_test(test_no_keys),         cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_no_tokenizer),
   };
   if (argc < 2) {
     return 2;
