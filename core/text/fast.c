@@ -133,7 +133,8 @@ static tsr_status open_segmenter(const json_t *root, tsr_tokenizer *tokenizer, t
                         !json_is_true(json_object_get(model, "byte_fallback"));
   tsr_fast_spaces spaces;
   TSR_TRY(tsr_fast_read_spaces(root, &spaces));
-  tokenizer->splits_white = spaces.white && !spaces.charmap; /* which makes blanks of it, or nothing */
+  const int has_table = spaces.charmap && spaces.charmap[0]; /* which makes blanks of white space, or nothing */
+  tokenizer->splits_white = spaces.white && !has_table;
   return tsr_fast_make_pieces(root, &spaces, side, &side->segmenter, &tokenizer->plain);
 }
 

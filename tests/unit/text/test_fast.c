@@ -379,6 +379,10 @@ static void test_small(void **state)
               "a\ta\xC2\xA0 a\xE3\x80\x80"
               "a</s>\x1C",
               MARK "a " MARK "a " MARK "a " MARK "a </s> " MARK " <unk>");
+  expect_file(folder,
+              "{" ADDED "," UNIGRAM ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"\"}" SPLIT(
+                  "{\"type\":\"WhitespaceSplit\"}," ALWAYS),
+              "a\ta", MARK "a " MARK "a");
   expect_file(folder, "{" ADDED "," UNIGRAM SPLIT(ALWAYS), "a\ta", MARK "a <unk> a");
 #undef ALWAYS
 #undef SPLIT
