@@ -45,6 +45,15 @@ for folder; do
   # A model that is stored in another way gives the same results.
   recorded=${folder%_sharded}
   "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" $split
+  # So does a T5 as transformers 5 writes it: other keys of config.json say the same.
+  if [ "$case_name" = t5_v1_1 ] && grep -q '"tie_word_embeddings": false' "$folder/config.json"; then
+    anew=$(mktemp -d)
+    cp "$folder"/*.safetensors "$folder/generation_config.json" "$anew"
+    sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true, "scale_decoder_outputs": false/' \
+      "$folder/config.json" >"$anew/config.json"
+    "$TESSERA" golden "$anew" --recorded "$recorded" --device "$device" $split
+    rm -r "$anew"
+  fi
   # A tolerance that nothing meets is reported as a difference, whatever the device.
   [ "$device" = cpu:0 ] || [ "$device" = cpu ] || continue
   if "$TESSERA" golden "$folder" --recorded "$recorded" --device "$device" $split --tolerance 0 --scores 0 --json \
