@@ -48,10 +48,12 @@ for folder; do
   # So does a T5 as transformers 5 writes it: other keys of config.json say the same.
   if [ "$case_name" = t5_v1_1 ] && grep -q '"tie_word_embeddings": false' "$folder/config.json"; then
     anew=$(mktemp -d)
+    trap 'rm -r "$anew"' EXIT
     cp "$folder"/*.safetensors "$folder/generation_config.json" "$anew"
     sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true, "scale_decoder_outputs": false/' \
       "$folder/config.json" >"$anew/config.json"
     "$TESSERA" golden "$anew" --recorded "$recorded" --device "$device" $split
+    trap - EXIT
     rm -r "$anew"
   fi
   # A tolerance that nothing meets is reported as a difference, whatever the device.
