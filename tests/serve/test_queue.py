@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from test_serve import MODELS, SENTENCE, TRANSLATION, Server
+from test_serve import MODELS, SENTENCE, TRANSLATION, Server, wait_until as wait
 
 
 def is_whole_stream(got):
@@ -24,53 +24,52 @@ def is_whole_stream(got):
     return events[-1][0] == "event: done" and json.loads(events[-1][1][6:])["translatedText"] == pieces
 
 
-def wait(what, is_there, seconds=120):
-    end = time.monotonic() + seconds
-    while not is_there():
-        if time.monotonic() > end:
-            raise AssertionError("never: " + what)
-        time.sleep(0.02)
+def failing(where, file, **more):
+    """What starts a server on the backend `failing`, of which `where` names the file that tells it to fail."""
+    path = os.environ["FAILING_DEVICE"] + ":" + os.environ["BACKENDS"]
+    return {"device": "failing", "environment": {"TESSERA_BACKEND_PATH": path, where: file}, **more}
 
 
 class Queue(unittest.TestCase):
     def test_streams_have_their_place(self):
         n, lines, queue = 24, 10, 45
-        with Server("--queue", str(queue), "--beam", "1") as server:
-            got, most, start, stop = [], [0.0], threading.Barrier(n), threading.Event()
+        with tempfile.TemporaryDirectory() as folder:
+            slow = os.path.join(folder, "slow")
+            with open(slow, "wb"):
+                pass
+            with Server("--queue", str(queue), "--beam", "1", **failing("TESSERA_FAILING_SLOW", slow)) as server:
+                self.fill(server, n, lines, queue, slow)
 
-            def ask():
-                start.wait()
-                got.append(server.ask("POST", "/translate/stream", {"q": "\n".join([SENTENCE] * lines), "source": "en",
-                                                                    "target": "fr"}))
+    def fill(self, server, n, lines, queue, slow):
+        """Streams of so many lines, while the device does nothing before the file `slow` is gone."""
+        got = []
 
-            def watch():
-                while not stop.is_set():
-                    most[0] = max(most[0], server.metric("tessera_lines_in_hand"))
+        def ask():
+            got.append(server.ask("POST", "/translate/stream", {"q": "\n".join([SENTENCE] * lines), "source": "en",
+                                                                "target": "fr"}))
 
-            watcher = threading.Thread(target=watch)
-            watcher.start()
-            threads = [threading.Thread(target=ask) for _ in range(n)]
-            for t in threads:
-                t.start()
-            for t in threads:
-                t.join()
-            stop.set()
-            watcher.join()
-            self.assertEqual({s for s, _, _ in got}, {200, 503})
-            self.assertGreaterEqual([s for s, _, _ in got].count(200), queue // lines)
-            for status, text, headers in got:
-                if status == 200:
-                    self.assertTrue(is_whole_stream(text), text)
-                else:
-                    self.assertGreater(int(headers["Retry-After"]), 0)
-                    self.assertEqual(text, {"error": "The server is busy, try again"})
-            self.assertTrue(0 < most[0] <= queue, most)
-            self.assertEqual(server.metric("tessera_queue_full_total"), [s for s, _, _ in got].count(503))
-            self.assertEqual(server.metric("tessera_lines_in_hand"), 0)
-            self.assertEqual(server.translate("\n".join([SENTENCE] * queue))[0], 200)
-            status, text, _ = server.ask("POST", "/translate/stream", {"q": "\n".join([SENTENCE] * (queue + 1)),
-                                                                       "source": "en", "target": "fr"})
-            self.assertEqual((status, list(text)), (400, ["error"]))
+        threads = [threading.Thread(target=ask) for _ in range(n)]
+        for t in threads:
+            t.start()
+        wait("the others are refused", lambda: len(got) == n - queue // lines)
+        self.assertEqual(server.metric("tessera_lines_in_hand"), queue // lines * lines)
+        os.remove(slow)
+        for t in threads:
+            t.join()
+        self.assertEqual([s for s, _, _ in got].count(200), queue // lines)
+        for status, text, headers in got:
+            if status == 200:
+                self.assertTrue(is_whole_stream(text), text)
+            else:
+                self.assertEqual(status, 503)
+                self.assertGreater(int(headers["Retry-After"]), 0)
+                self.assertEqual(text, {"error": "The server is busy, try again"})
+        self.assertEqual(server.metric("tessera_queue_full_total"), n - queue // lines)
+        self.assertEqual(server.metric("tessera_lines_in_hand"), 0)
+        self.assertEqual(server.translate("\n".join([SENTENCE] * queue))[0], 200)
+        status, text, _ = server.ask("POST", "/translate/stream", {"q": "\n".join([SENTENCE] * (queue + 1)),
+                                                                   "source": "en", "target": "fr"})
+        self.assertEqual((status, list(text)), (400, ["error"]))
 
     def open_stream(self, server, lines):
         body = json.dumps({"q": "\n".join(lines), "source": "en", "target": "fr"}).encode()
@@ -83,14 +82,18 @@ class Queue(unittest.TestCase):
         return s
 
     def test_a_stream_that_nobody_reads(self):
-        n = 2500
+        # All of it may have come between two looks: then there is more.
+        self.assertTrue(any(self.lags(n) for n in (2500, 10000, 10000)), "the client never lagged behind")
+
+    def lags(self, n):
+        """Whether the client was seen to lag behind; what waits for it is bounded."""
         with Server("--beam", "1") as server, self.open_stream(server, [SENTENCE] * n) as s:
             most = during = 0.0
-            wait("it begins", lambda: server.metric("tessera_lines_in_hand") > 0)
+            wait("it begins", lambda: server.metric("tessera_lines_in_hand") > 0
+                 or server.metric("tessera_stream_bytes") > 0)
             while server.metric("tessera_lines_in_hand") > 0:
                 during = max(during, most) # what waits beside the end
                 most = max(most, server.metric("tessera_stream_bytes"))
-            self.assertGreater(during, 60000) # the client did lag behind
             # Events of single words are far more than the text.
             self.assertLess(during, 80000)
             self.assertLess(server.metric("tessera_stream_bytes"), 80000 + 2.5 * n * len(TRANSLATION))
@@ -101,10 +104,12 @@ class Queue(unittest.TestCase):
             self.assertEqual(json.loads(got.rpartition(b"event: done\ndata: ")[2])["translatedText"],
                              "\n".join([TRANSLATION] * n))
             self.assertEqual(server.metric("tessera_stream_bytes"), 0)
+            return during > 60000
 
     def test_a_client_that_never_reads_is_left(self):
         with Server("--beam", "1", "--idle-seconds", "2") as server, self.open_stream(server, [SENTENCE] * 1000):
-            wait("it lags behind", lambda: server.metric("tessera_stream_bytes") > 0)
+            wait("it lags behind", lambda: server.metric("tessera_stream_bytes") > 0
+                 or server.metric("tessera_gone_total") > 0)
             wait("its bytes are freed", lambda: server.metric("tessera_stream_bytes") == 0)
             wait("its lines are", lambda: server.metric("tessera_lines_in_hand") == 0)
             wait("its connection ends", lambda: server.metric("tessera_connections") <= 1)
@@ -114,15 +119,16 @@ class Queue(unittest.TestCase):
         with Server("--beam", "1", "--timeout", "1") as server:
             if not server.ask("GET", "/frontend/settings")[1]["supportedFilesFormat"]:
                 self.skipTest("built without documents")
-            self.assertEqual(server.translate()[0], 200)
-            # All different: a text that a document has twice is translated once.
-            names = itertools.product("aeiou", "bcdfg", "aeiou", "bcdfg", "aeiou", "bcdfg")
+            wait("the model is open", lambda: server.translate()[0] == 200)
+            late = server.metric("tessera_late_total")
+            # All different: a text that a document has twice is translated once. They take long on any machine.
+            names = itertools.product("aeiou", "bcdfg", "aeiou", "bcdfg", "aeiou", "bcdfg", "aeiou")
             text = "".join("The museum of M%s is worth visiting.\n" % "".join(name) for name in names)
             part = "".join(f'--x\r\nContent-Disposition: form-data; name="{n}"{more}\r\n\r\n{v}\r\n' for n, more, v in [
                 ("file", '; filename="a.txt"', text), ("source", "", "en"), ("target", "", "fr")]) + "--x--\r\n"
             status, got, _ = server.ask("POST", "/translate_file", part, "multipart/form-data; boundary=x")
             self.assertEqual((status, got), (504, {"error": "The translation took longer than 1 seconds"}))
-            self.assertEqual(server.metric("tessera_late_total"), 1)
+            self.assertEqual(server.metric("tessera_late_total"), late + 1)
             self.assertEqual(server.metric("tessera_lines_in_hand"), 0)
 
 
@@ -220,9 +226,7 @@ class Memory(unittest.TestCase):
         slow = os.path.join(self.folder.name, "slow")
         with open(slow, "wb"):
             pass
-        path = os.environ["FAILING_DEVICE"] + ":" + os.environ["BACKENDS"]
-        with Server(*self.options, models=self.folder.name, device="failing",
-                    environment={"TESSERA_BACKEND_PATH": path, "TESSERA_FAILING_SLOW": slow}) as server:
+        with Server(*self.options, **failing("TESSERA_FAILING_SLOW", slow, models=self.folder.name)) as server:
             asks = threading.Thread(target=self.ask, args=(server, "it"))
             asks.start()
             wait("its device takes no data", lambda: os.path.getsize(slow) > 0)
@@ -237,10 +241,8 @@ class Memory(unittest.TestCase):
 
     def hanging(self, where, *options):
         """A server and the file in which its device says that it hangs, as long as the file is there."""
-        path = os.environ["FAILING_DEVICE"] + ":" + os.environ["BACKENDS"]
         file = os.path.join(self.folder.name, "hangs")
-        server = Server(*self.options, *options, models=self.folder.name, device="failing",
-                        environment={"TESSERA_BACKEND_PATH": path, where: file})
+        server = Server(*self.options, *options, **failing(where, file, models=self.folder.name))
         self.addCleanup(server.__exit__)
         return server, file
 
@@ -263,7 +265,7 @@ class Memory(unittest.TestCase):
 
     def test_a_device_that_hangs_at_work(self):
         server, hangs = self.hanging("TESSERA_FAILING_SLOW", "--timeout", "3", "--beam", "1")
-        self.ask(server, "fr")
+        wait("the model is open", lambda: server.translate()[0] == 200)
         with open(hangs, "wb"):
             pass
         with socket.create_connection(("127.0.0.1", server.port), timeout=120) as s:
