@@ -16,7 +16,7 @@ import time
 import unittest
 import wave
 
-from test_serve import MODELS, PROGRAM, SENTENCE, TRANSLATION, Server
+from test_serve import MODELS, PROGRAM, SENTENCE, TRANSLATION, Server, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SPEECH = os.path.join(os.path.dirname(HERE), "data", "goldens", "speech")
@@ -66,14 +66,6 @@ def transcribe(name, *options, output="json"):
                "cpu", "--output", output, *options]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return json.loads(text) if output == "json" else text
-
-
-def wait_until(what, holds, seconds=60):
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            raise AssertionError(f"never: {what}")
-        time.sleep(0.01)
 
 
 class Speech(unittest.TestCase):
@@ -156,6 +148,10 @@ class Speech(unittest.TestCase):
         """Those that ask for the same are heard together, and give what they give alone."""
         names = ["fox", "count", "bonjour", "long31"]
         alone = {name: transcribe(name, "--language", "en")["text"].strip() for name in names}
+        # A fast machine may have heard each one before the next one comes.
+        self.assertTrue(any(self.runs_of(names, alone) < 12 for _ in range(5)), "each one was heard alone")
+
+    def runs_of(self, names, alone):
         before = self.server.metric("tessera_sound_runs_total"), self.server.metric("tessera_sounds_total")
         got = {}
 
@@ -173,8 +169,8 @@ class Speech(unittest.TestCase):
             self.assertEqual(got[i], (200, {"text": alone[names[-1] if i == 0 else names[i % 4]]}))
         sounds = self.server.metric("tessera_sounds_total") - before[1]
         self.assertEqual(sounds, 12)
-        self.assertLess(self.server.metric("tessera_sound_runs_total") - before[0], 12)
-        self.assertEqual(self.server.metric("tessera_sounds_in_hand"), 0)
+        wait_until("no place is held", lambda: self.server.metric("tessera_sounds_in_hand") == 0)
+        return self.server.metric("tessera_sound_runs_total") - before[0]
 
     def test_beside_translations(self):
         self.assertEqual(self.server.translate()[1], {"translatedText": TRANSLATION})
@@ -260,24 +256,6 @@ class Speech(unittest.TestCase):
             self.assertEqual(got[0], status, (cut, got[1]))
             if status == 400:
                 self.assertIn("ends before its last delimiter", got[1]["error"]["message"])
-
-    def test_a_client_that_leaves(self):
-        """A long sound whose client leaves ends, and one that waits behind it is not heard at all."""
-        before = self.server.metric("tessera_sound_seconds_total"), self.server.metric("tessera_gone_total")
-        body = form(long_sound(600), [("model", "a"), ("temperature", "0")])
-        connections = []
-        for _ in range(2):
-            connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=60)
-            connection.sendall(f"POST {HEAR} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\nContent-Type: "
-                               f"multipart/form-data; boundary={BOUNDARY}\r\n\r\n".encode() + body)
-            connections.append(connection)
-        wait_until("it is heard", lambda: self.server.metric("tessera_sounds_running") > 0)
-        for connection in connections:
-            connection.close()
-        wait_until("both are left", lambda: self.server.metric("tessera_sounds_in_hand") == 0, 30)
-        self.assertEqual(self.server.metric("tessera_gone_total") - before[1], 2)
-        self.assertEqual(self.server.metric("tessera_sounds_running"), 0)
-        self.assertEqual(self.server.metric("tessera_sound_seconds_total"), before[0])
 
 
 class Limits(unittest.TestCase):
@@ -405,13 +383,31 @@ class Limits(unittest.TestCase):
                    r"there is no libtessera-audio-sndfile.* \(Debian: tessera-audio[^/]*$")
         self.assertIn("searched: ", server.log())
 
+    def test_a_client_that_leaves(self):
+        """A long sound whose client leaves ends, and one that waits behind it is not heard at all."""
+        server = self.server(device="reference") # which hears it for long on any machine
+        body = form(long_sound(1200), [("model", "a"), ("temperature", "0")])
+        connections = []
+        for _ in range(2):
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            connection.sendall(f"POST {HEAR} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\nContent-Type: "
+                               f"multipart/form-data; boundary={BOUNDARY}\r\n\r\n".encode() + body)
+            connections.append(connection)
+        wait_until("it is heard", lambda: server.metric("tessera_sounds_running") > 0)
+        for connection in connections:
+            connection.close()
+        wait_until("both are left", lambda: server.metric("tessera_sounds_in_hand") == 0)
+        self.assertEqual(server.metric("tessera_gone_total"), 2)
+        self.assertEqual(server.metric("tessera_sounds_running"), 0)
+        self.assertEqual(server.metric("tessera_sound_seconds_total"), 0)
+
     def test_end(self):
         """SIGTERM: what is in hand is heard to its end, and nothing else is taken."""
-        server = self.server()
+        server = self.server(device="reference")
         got = {}
         thread = threading.Thread(target=lambda: got.update(it=hear(server, long_sound(120), temperature="0")))
         thread.start()
-        wait_until("it is heard", lambda: server.metric("tessera_sounds_running") > 0)
+        wait_until("it is heard", lambda: server.metric("tessera_sounds_running") > 0 or got)
         self.assertEqual(server.end(), 0)
         thread.join()
         self.assertEqual(got["it"][0], 200)
@@ -419,7 +415,7 @@ class Limits(unittest.TestCase):
 
     def test_late_in_the_queue(self):
         """What waits behind a long sound is told at its deadline, not behind that sound; clients do not ask again."""
-        server = self.server("--sound-timeout", "1.5")
+        server = self.server("--sound-timeout", "1.5", device="reference") # no machine hears them in that time
         answers = []
         threads = [threading.Thread(target=lambda one=one: answers.append(
             server.ask("POST", HEAR, form(long_sound(1200), [("language", one)]),
