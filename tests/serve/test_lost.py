@@ -144,21 +144,12 @@ class Lost(Losing):
         os.symlink(LISTENER, os.path.join(self.folder.name, "tiny"))
         server = self.start("failing", models=self.folder.name)
         body = form(recording("long31"), [("model", "a"), ("stream", "true"), ("language", "en")])
-        texts = []
-        for is_lost in [False, True]:
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
-            connection.request("POST", HEAR, body, {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"})
-            answer = connection.getresponse()
-            first = answer.readline().decode()
-            if is_lost:
-                with open(self.gone, "w", encoding="ascii"):
-                    pass
-            events = [json.loads(event[6:]) for event in (first + answer.read().decode()).strip().split("\n\n")]
-            connection.close()
-            self.assertEqual(events[-1]["type"], "transcript.text.done", events)
-            self.assertEqual("".join(one["delta"] for one in events[:-1]).strip(), events[-1]["text"])
-            texts.append(events[-1]["text"])
-        self.assertEqual(texts[0], texts[1])
+        text = self.heard(server, body, is_lost=False)
+        for _ in range(5): # it may have been heard to its end before the device was away
+            self.assertEqual(self.heard(server, body, is_lost=True), text)
+            if "going on with another device" in server.log():
+                break
+            os.remove(self.gone)
         self.assertIn("going on with another device", server.log())
         self.wait("another device has it", lambda: self.devices(server).get("reference:0", {}).get("models") == 1)
         os.remove(self.gone)
@@ -166,6 +157,21 @@ class Lost(Losing):
         self.assertEqual(server.ask("POST", HEAR, body, f"multipart/form-data; boundary={BOUNDARY}")[0], 200)
         self.wait("and told", lambda: self.devices(server).get("failing:0", {}).get("models") == 1)
         self.assertEqual(server.end(), 0, server.log())
+
+    def heard(self, server, body, is_lost):
+        """The text of a stream, behind whose beginning the device is taken away."""
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+        connection.request("POST", HEAR, body, {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"})
+        answer = connection.getresponse()
+        first = answer.readline().decode()
+        if is_lost:
+            with open(self.gone, "w", encoding="ascii"):
+                pass
+        events = [json.loads(event[6:]) for event in (first + answer.read().decode()).strip().split("\n\n")]
+        connection.close()
+        self.assertEqual(events[-1]["type"], "transcript.text.done", events)
+        self.assertEqual("".join(one["delta"] for one in events[:-1]).strip(), events[-1]["text"])
+        return events[-1]["text"]
 
     def lose_and_find(self, device):
         server = self.start(device)
@@ -276,8 +282,9 @@ class LostCard(Losing):
             load.pause = 0.5
             self.wait("it is found again", lambda: "is there again" in server.log())
             load.pause = 0.0
-            self.wait("and told", lambda: not self.devices(server)["vulkan:0"]["lost"])
-            self.assertGreater(self.devices(server)["vulkan:0"]["bytes"], 0)
+            # In one look: soon it is lost again.
+            self.wait("and told", lambda: (lambda one: not one["lost"] and one["bytes"] > 0)(
+                self.devices(server)["vulkan:0"]))
             self.wait("it is used, lost and found", lambda: server.log().count("is there again") == 2)
             self.goes_on(load, 1)
         self.assertGreaterEqual(server.metric("tessera_failures_total"), 2)

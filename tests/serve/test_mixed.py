@@ -75,7 +75,8 @@ class Mixed(unittest.TestCase):
         path = os.environ["FAILING_DEVICE"] + ":" + os.environ["BACKENDS"]
         # Room for one model: they push each other out.
         options = ["--direction", "second=en-de", "--memory", "12", "--config", self.config, "--max-length", "8"]
-        options += ["--request-seconds", "2"]
+        # More than a process halts on a busy machine: these requests are sent in two pieces.
+        options += ["--request-seconds", "20"]
         with Server(*options, models=self.folder.name, device="failing", environment={
                 "TESSERA_BACKEND_PATH": path, "TESSERA_FAILING_WHILE": self.gone}) as server:
             status, got = test_lost.translate(server, test_lost.sentences())
