@@ -100,7 +100,7 @@ export async function axe(page, what) {
 }
 
 // Waits until something holds; the test fails with its last value if it never does.
-export async function until(page, what, probe, expected, timeout = 20000) {
+export async function until(page, what, probe, expected, timeout = 60000) {
   const end = Date.now() + timeout;
   let found;
   do {
@@ -110,6 +110,13 @@ export async function until(page, what, probe, expected, timeout = 20000) {
   } while (Date.now() < end);
   equal(found, expected, what);
 }
+
+// What is shown for a short while alone: waited for within the page, from before it.
+export const appears = (page, id) => page.locator(`#${id}`).waitFor({state: 'visible'});
+
+// Waits until the microphone has been heard for so many seconds.
+export const recorded = (page, seconds) => until(page, 'it records', async () =>
+  Number((await textOf(page, 'record-state')).split(':')[1]) >= seconds, true);
 
 export const translation = page => page.evaluate(() =>
   [...document.querySelectorAll('#target-text .sentence')].map(one => one.textContent).join(''));

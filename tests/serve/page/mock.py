@@ -4,8 +4,8 @@
 
 It knows some sentences; other words it turns around. What it is to do wrong is told it by POST /mock with a JSON
 object: {"fail": [{"path": .., "status": .., "error": .., "retry": .., "times": ..}], "delay": seconds of each answer,
-"stream": false, "settings": {..}, "codes": [languages]}; status 0 cuts the connection. GET /mock tells what it was
-asked, and forgets it.
+"stream": false, "hold": pieces, after which a stream waits until it is told otherwise, "settings": {..}, "codes":
+[languages]}; status 0 cuts the connection. GET /mock tells what it was asked, and forgets it.
 """
 import http.server
 import importlib.util
@@ -109,7 +109,7 @@ class State:
     def reset(self):
         self.fail, self.delay, self.stream, self.asked, self.cancelled = [], 0.0, True, [], 0
         self.settings, self.codes, self.documents, self.broken_stream = {}, list(NAMES), {}, 0
-        self.readings = 0
+        self.readings = self.hold = 0
 
     def failure(self, path):
         with self.lock:
@@ -247,7 +247,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with state.lock:
                 if told.get("reset"):
                     state.reset()
-                for name in ("fail", "delay", "stream", "settings", "codes", "broken_stream"):
+                for name in ("fail", "delay", "stream", "hold", "settings", "codes", "broken_stream"):
                     if name in told:
                         setattr(state, name, told[name])
             self.answer({"success": True})
@@ -340,10 +340,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         try:
-            for piece in re.findall(r"\S+\s*", text):
+            for n, piece in enumerate(re.findall(r"\S+\s*", text), 1):
                 self.wfile.write(f"data: {json.dumps({'text': piece})}\n\n".encode())
-                if self.state.delay:
-                    time.sleep(self.state.delay / 4)
+                while n == self.state.hold:
+                    time.sleep(0.02)
                 if self.state.broken_stream > 0:
                     self.state.broken_stream -= 1
                     return

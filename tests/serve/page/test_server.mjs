@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page with the server and a model that it is made for: what the mock server imitates is there.
 import {
-  at, axe, check, chosen, equal, finish, fox, isShown, launch, marks, textOf, translation, until, visit, word,
+  at, axe, check, chosen, equal, finish, fox, isShown, launch, marks, recorded, textOf, translation, until, visit, word,
 } from './browser.mjs';
 
 const SOURCE = 'The museum is worth visiting.\nI read a book.';
@@ -37,7 +37,7 @@ try {
   await page.setInputFiles('#sound-picker', fox);
   await until(page, 'a sound', () => page.locator('#sound-list .segments span').allTextContents(), ['c| yv8', ']2^Jp']);
   await page.click('#record');
-  await until(page, 'it records', () => textOf(page, 'record-state'), '0:02');
+  await recorded(page, 2);
   await page.click('#record');
   await page.locator('#sound-list li[data-state=done]').nth(1).waitFor();
   check(!await isShown(page, 'notice'), 'no complaint', await textOf(page, 'notice-text'));
