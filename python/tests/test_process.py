@@ -54,7 +54,7 @@ def test_interrupt(what):
         assert process.stdout.readline() == "begins\n"
         process.send_signal(signal.SIGINT)
         try:
-            rest, _ = process.communicate(timeout=30)
+            rest, _ = process.communicate(timeout=120)
         finally:
             process.kill()
     assert rest.startswith("stopped C'est vraiment bas."), rest
@@ -66,10 +66,10 @@ def test_interrupt_unheard():
     stopped, outcome = threading.Event(), []
 
     def work():
-        outcome.append(stopped.wait(20))
+        threading.Timer(0.1, _thread.interrupt_main).start()  # marks it, and wakes nobody
+        outcome.append(stopped.wait(60))
         return 0
 
-    threading.Timer(0.1, _thread.interrupt_main).start()  # marks it, and wakes nobody
     with pytest.raises(KeyboardInterrupt):
         on_other_thread(work, stopped.set)
     assert outcome == [True]

@@ -260,9 +260,14 @@ def test_killed(work):
             "FAULTY_END": "hang", "TMPDIR": str(work)}) as report:
         part_of = []
 
+        def is_suite(process):
+            try:
+                return b"\0check\0" in (process / "cmdline").read_bytes()
+            except OSError:
+                return False  # ended meanwhile
+
         def has_part():
-            part_of[:] = [path.parent for path in children_of(report.pid) if b"\0check\0" in
-                          (path.parent / "cmdline").read_bytes()]
+            part_of[:] = [path.parent for path in children_of(report.pid) if is_suite(path.parent)]
             return bool(part_of)
 
         expect(wait_until(has_part, 60), "the suite was not started")

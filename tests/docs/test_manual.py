@@ -99,7 +99,7 @@ def test_shell(name, complete, variables):
         check(f"{name}: '{line}'", wanted <= found and not unwanted & found and not done.stderr, found, done.stderr)
 
 
-def read_until(terminal, wanted, seconds=20):
+def read_until(terminal, wanted, seconds=60):
     text, end = "", time.monotonic() + seconds
     while wanted not in text and time.monotonic() < end:
         if select.select([terminal], [], [], 0.2)[0]:
@@ -124,7 +124,7 @@ def test_zsh(variables):
         # The line is completed, a word is put behind it, and echo shows what became of it.
         os.write(terminal, b"\x15")
         os.write(terminal, line.encode() + b"\t\x01print -r -- '<\x05>'\n")
-        text = read_until(terminal, f"<{wanted}", 10)
+        text = read_until(terminal, f"<{wanted}")
         check(f"zsh: '{line}'", f"<{wanted}" in text, text[-300:])
     os.close(terminal)
     os.kill(process, 9)

@@ -177,16 +177,17 @@ static void watched_destroy(tsr_backend_executable *executable)
 
 static int32_t watched_run(tsr_backend_executable *executable)
 {
-  enum { PATIENCE = 300 /* naps of 10 ms */ };
+  enum { PATIENCE = 2000 /* naps of 10 ms */ };
   static const struct timespec nap = {.tv_nsec = 10000000};
   int is_second = 0, naps = 0;
   pthread_mutex_lock(&watched.lock);
   for (int i = 0; i < watched.n_second; i++) {
     is_second |= watched.second[i] == executable;
   }
+  const int most = watched.in_vain > 0 ? 0 : PATIENCE; /* once in vain is enough */
   pthread_mutex_unlock(&watched.lock);
   const int64_t wanted = watched.begin + 4 * n_batches + 2;
-  for (; is_second && ranks_exchanges() < wanted && naps < PATIENCE; naps++) {
+  for (; is_second && ranks_exchanges() < wanted && naps < most; naps++) {
     nanosleep(&nap, NULL);
   }
   n_batches += is_second;
