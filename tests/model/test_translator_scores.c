@@ -9,7 +9,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/translate/translate.h"
 #include "tests/model/call_lines.h"
+
+enum { MOST_NAPS = 6000 };
+
+static const struct timespec a_nap = {.tv_nsec = 10000000};
 
 /* Lines, each with the one behind it as its translation. */
 typedef struct pairs {
@@ -206,15 +211,40 @@ static void test_scores_beside(void **state)
 typedef struct last_call {
   tsr_translator *translator;
   pairs p;
-  atomic_int has_begun;
+  atomic_int has_begun, is_over;
   tsr_status status;
 } last_call;
 
+/* What of the translator the test waits for. */
+static int is_closing(const tsr_translator *t)
+{
+  return t->is_closing;
+}
+
+static int has_two_holders(const tsr_translator *t)
+{
+  return t->seats[0].n_holders == 2;
+}
+
+static void wait_until(tsr_translator *t, int (*holds)(const tsr_translator *))
+{
+  for (int32_t naps = 0, is_so = 0; !is_so && naps < MOST_NAPS; naps++) {
+    pthread_mutex_lock(&t->lock);
+    is_so = holds(t);
+    pthread_mutex_unlock(&t->lock);
+    if (!is_so) {
+      nanosleep(&a_nap, NULL);
+    }
+  }
+}
+
+/* There is more to do when the translator is closed. */
 static void note_progress(void *user, int64_t done, int64_t total)
 {
   last_call *c = user;
   assert_in_range(done, 1, total);
   atomic_store(&c->has_begun, 1);
+  wait_until(c->translator, is_closing);
 }
 
 static void *score_last(void *opaque)
@@ -226,28 +256,31 @@ static void *score_last(void *opaque)
                                    (const int32_t *const *)c->p.target, c->p.target_lengths, &options, note_progress, c,
                                    &scores);
   assert_null(scores.targets);
+  atomic_store(&c->is_over, 1);
   return NULL;
 }
 
-/* A tsr_translator_use_fn: keeps the device until the other call must be waiting for it. */
-static tsr_status keep(void *user, tsr_transformer *transformer)
-{
-  const struct timespec a_while = {.tv_nsec = 200000000};
-  (void)transformer;
-  atomic_store((atomic_int *)user, 1);
-  nanosleep(&a_while, NULL);
-  return TSR_OK;
-}
-
 typedef struct keeper {
-  tsr_translator *translator;
+  last_call *other;
   atomic_int has_it;
 } keeper;
+
+/* A tsr_translator_use_fn: keeps the device until the other call, which waits for it, has ended. */
+static tsr_status keep(void *user, tsr_transformer *transformer)
+{
+  keeper *k = user;
+  (void)transformer;
+  atomic_store(&k->has_it, 1);
+  for (int32_t naps = 0; !atomic_load(&k->other->is_over) && naps < MOST_NAPS; naps++) {
+    nanosleep(&a_nap, NULL);
+  }
+  return TSR_OK;
+}
 
 static void *keep_device(void *opaque)
 {
   keeper *k = opaque;
-  check(tsr_translator_use(k->translator, 0, keep, &k->has_it));
+  check(tsr_translator_use(k->other->translator, 0, keep, k));
   return NULL;
 }
 
@@ -255,21 +288,20 @@ static void *keep_device(void *opaque)
 static void test_scores_closed(void **state)
 {
   (void)state;
-  static const char *const devices[] = {"reference", "reference"}; /* far from done when the first pairs are */
+  static const char *const devices[] = {"reference", "reference"};
   for (int32_t waits = 0; waits < 2; waits++) {
     const tsr_translator_options wanted = {TSR_SIZED(tsr_translator_options), .n_devices = waits ? 1 : 2,
                                            .devices = devices, .static_batches = 1};
-    const struct timespec a_while = {.tv_nsec = 50000000};
     static last_call c;
     pthread_t thread, other;
     c = (last_call){.status = TSR_OK};
     check(tsr_translator_open(folder, &wanted, &c.translator));
-    keeper k = {.translator = c.translator};
+    keeper k = {.other = &c};
     open_pairs(c.translator, MOST_LINES, &c.p);
     if (waits) {
       assert_int_equal(pthread_create(&other, NULL, keep_device, &k), 0);
       while (!atomic_load(&k.has_it)) {
-        nanosleep(&a_while, NULL);
+        nanosleep(&a_nap, NULL);
       }
     }
     assert_int_equal(pthread_create(&thread, NULL, score_last, &c), 0);
@@ -277,7 +309,7 @@ static void test_scores_closed(void **state)
       sched_yield();
     }
     if (waits) {
-      nanosleep(&a_while, NULL);
+      wait_until(c.translator, has_two_holders);
     }
     tsr_translator_close(c.translator);
     pthread_join(thread, NULL);
