@@ -211,7 +211,7 @@ static atomic_int failing_run; /* the number of the run that fails; 0: none */
 static tsr_backend failing_table;
 static const tsr_host *failing_host;
 
-/* Runs that begin after the one that fails take 50 ms each: on a busy machine, too, the error reaches the caller before
+/* Runs that begin after the one that fails take 200 ms each: on a busy machine, too, the error reaches the caller before
  * many of them. */
 static int32_t run_or_fail(tsr_backend_executable *executable)
 {
@@ -222,7 +222,7 @@ static int32_t run_or_fail(tsr_backend_executable *executable)
     return TSR_ERR_DEVICE_LOST;
   }
   if (failing > 0 && run > failing) {
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
   }
   return tessera_backend_query(TSR_ABI_MAJOR, failing_host)->run(executable);
 }

@@ -16,7 +16,7 @@ from trainings import BATCHES, ENVIRONMENT, PATIENCE, RECIPE, TESSERA, compare, 
 
 STEPS = int(sys.argv[1])
 RANKS, DELAY, LOSS = 4, 0.020, 0.01
-SOON = 20  # seconds
+SOON = 60  # seconds
 
 
 def start(command, *words):
