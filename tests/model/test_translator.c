@@ -355,7 +355,8 @@ static void *submit_wildly(void *opaque)
     tsr_translation_request request =
         request_of(tsr_random_below(&seed, MOST_LINES), &c->options[tsr_random_below(&seed, 2)]);
     uint64_t ticket = 0;
-    request.timeout = tsr_random_below(&seed, 4) == 0 ? 1e-3 * tsr_random_below(&seed, 20) : 0.0;
+    /* Some are late on any machine. */
+    request.timeout = tsr_random_below(&seed, 4) == 0 ? 1e-9 + 1e-3 * tsr_random_below(&seed, 20) : 0.0;
     own[i] = (place){c, i};
     tsr_status status = tsr_translator_submit(c->translator, &request, on_answer, &own[i], &ticket);
     c->n_submitted += status == TSR_OK;
@@ -465,10 +466,12 @@ static void test_failing(void **state)
 {
   enum { N = 12, SOME = 20, FEW = 5, MANY = 60 };
   static const char *const two[] = {"failing", "cpu"}, *const one[] = {"failing"};
-  tsr_translator_statistics s;
+  tsr_translator_statistics s = {.devices = 2};
   int32_t n_restarts;
   (void)state;
-  assert_int_equal(translate_on(two, 2, FEW, MANY, &s, &n_restarts), MANY);
+  for (int32_t i = 0; i < 10 && s.devices == 2; i++) { /* the other one may have taken all texts before it began */
+    assert_int_equal(translate_on(two, 2, FEW, MANY, &s, &n_restarts), MANY);
+  }
   assert_int_equal(s.devices, 1);
   assert_true(n_restarts > 0);
   int32_t n_good = translate_on(one, 1, SOME, N, &s, &n_restarts);
