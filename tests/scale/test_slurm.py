@@ -122,22 +122,29 @@ def script_of_page():
     return "\n".join(line[4:] for line in lines[begin:end]) + "\n"
 
 
-def requeue(slurm, job, tasks, out):
-    """Requeues each of the tasks when it is at its shard: Slurm kills what runs of it."""
-    left = set(tasks)
+def requeue(slurm, job, n, out, chance):
+    """Requeues n tasks, each when it is at its shard: Slurm kills what runs of it. Another one takes the place of one
+    that has ended before. Returns which."""
+    others, tasks, wanted = chance.sample(range(SHARDS), SHARDS), [], []
 
     def look():
-        for task in sorted(left):
+        while len(wanted) + len(tasks) < n:
+            if not others:
+                raise RuntimeError("all tasks ended before they could be requeued: is the corpus too small?")
+            wanted.append(others.pop())
+        for task in list(wanted):
             partial = out / f"shards/{task:05d}.txt.partial"
             state = slurm.ask("squeue", "-h", "-r", "-j", f"{job}_{task}", "-o", "%T")
             if partial.exists() and "RUNNING" in state:
                 slurm.ask("scontrol", "requeue", f"{job}_{task}", code=0)
-                left.discard(task)
+                tasks.append(task)
+                wanted.remove(task)
             elif (out / f"shards/{task:05d}.txt").exists():
-                raise RuntimeError(f"task {task} ended before it could be requeued: is the corpus too small?")
-        return not left
+                wanted.remove(task)
+        return len(tasks) == n
 
     until("tasks to requeue", look)
+    return tasks
 
 
 def begin_soon(slurm, job, tasks, pending):
@@ -160,8 +167,7 @@ def check_array(slurm, folder, chance):
     (folder / "translate.sbatch").write_text(script_of_page())
     slurm.environment.update(MODEL=str(MODEL), OUT=str(out), CORPUS=str(corpus))
     job = slurm.ask("sbatch", "--parsable", f"--output={folder}/%a.task", f"{folder}/translate.sbatch", code=0)
-    tasks = chance.sample(range(SHARDS), 2)
-    requeue(slurm, job, tasks, out)
+    tasks = requeue(slurm, job, 2, out, chance)
     pending = {}
 
     def is_over():
