@@ -111,8 +111,13 @@ export async function until(page, what, probe, expected, timeout = 60000) {
   equal(found, expected, what);
 }
 
-// What is shown for a short while alone: waited for within the page, from before it.
-export const appears = (page, id) => page.locator(`#${id}`).waitFor({state: 'visible'});
+// What is shown for a short while alone, or said: waited for within the page, from before it.
+export function appears(page, id, text) {
+  const seen = text === undefined ? page.locator(`#${id}`).waitFor({state: 'visible'}) :
+    page.locator(`#${id}`, {hasText: new RegExp(`^${text}$`)}).waitFor({state: 'attached'});
+  seen.catch(() => {}); // whoever awaits it sees that it never came
+  return seen;
+}
 
 // Waits until the microphone has been heard for so many seconds.
 export const recorded = (page, seconds) => until(page, 'it records', async () =>
