@@ -93,6 +93,19 @@ class HaProxy(unittest.TestCase):
         found = re.search(r"^tessera_target_tokens_total (\S+)", self.read(port, "/metrics"), re.M)
         return float(found.group(1)) if found else 0
 
+    def start_proxy(self, port_one, port_two):
+        """Before two servers. Its port, which somebody else may have taken meanwhile: then it tries another one."""
+        for _ in range(5):
+            port = free_port()
+            with open(self.path("haproxy.cfg"), "w", encoding="utf-8") as file:
+                file.write(configuration({5000: port, 5001: port_one, 5002: port_two}))
+            proxy = self.start("proxy", [HAPROXY, "-db", "-f", self.path("haproxy.cfg")])
+            wait_for("HAProxy", lambda port=port, proxy=proxy: "ok" in self.read(port, "/health")
+                     or proxy.poll() is not None)
+            if proxy.poll() is None:
+                break
+        return port, proxy
+
     def end_one(self, number):
         """Ends one of two servers with a signal while clients ask. Its exit code, what the clients saw, and how many
         requests they had."""
@@ -107,11 +120,7 @@ class HaProxy(unittest.TestCase):
         """None if the clients have ended before that server."""
         one, port_one = self.start_server("one")
         two, port_two = self.start_server("two")
-        port = free_port()
-        with open(self.path("haproxy.cfg"), "w", encoding="utf-8") as file:
-            file.write(configuration({5000: port, 5001: port_one, 5002: port_two}))
-        proxy = self.start("proxy", [HAPROXY, "-db", "-f", self.path("haproxy.cfg")])
-        wait_for("HAProxy", lambda: "ok" in self.read(port, "/health") or proxy.poll() is not None)
+        port, proxy = self.start_proxy(port_one, port_two)
         self.assertIsNone(proxy.poll(), self.log("proxy"))
         lines = self.path("lines")
         with open(lines, "w", encoding="utf-8") as file:
