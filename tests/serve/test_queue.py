@@ -248,7 +248,7 @@ class Memory(unittest.TestCase):
 
     def test_openings_that_hang(self):
         """All threads that open models hang: texts end in time all the same, and so does the server."""
-        server, hangs = self.hanging("TESSERA_FAILING_OPENING", "--timeout", "2")
+        server, hangs = self.hanging("TESSERA_FAILING_OPENING", "--timeout", "5")
         with open(hangs, "wb"):
             pass
         got = []
@@ -258,7 +258,7 @@ class Memory(unittest.TestCase):
             t.start()
         for t in threads:
             t.join()
-        self.assertEqual(got, [(504, {"error": "The translation took longer than 2 seconds"})] * len(self.TARGETS))
+        self.assertEqual(got, [(504, {"error": "The translation took longer than 5 seconds"})] * len(self.TARGETS))
         self.assertGreater(os.path.getsize(hangs), 0)
         self.assertEqual(server.end(), 0, server.log())
         self.assertIn("its device did not finish opening within 5 seconds; the server ends without it", server.log())
