@@ -211,8 +211,8 @@ static atomic_int failing_run; /* the number of the run that fails; 0: none */
 static tsr_backend failing_table;
 static const tsr_host *failing_host;
 
-/* Runs that begin after the one that fails take 200 ms each: on a busy machine, too, the error reaches the caller before
- * many of them. */
+/* Runs that begin after the one that fails take 200 ms each: on a busy machine, too, the error reaches the caller
+ * before many of them. */
 static int32_t run_or_fail(tsr_backend_executable *executable)
 {
   int run = atomic_fetch_add(&n_runs, 1) + 1;
