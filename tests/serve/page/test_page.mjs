@@ -257,8 +257,8 @@ const features = {
     ]);
     equal(await page.locator('#file-list progress').count(), 1, 'progress');
     await axe(page, 'with documents');
+    await tell({delay: 0}); // of what comes from now on
     await page.getByLabel('Stop one.odt').click();
-    await tell({delay: 0});
     await until(page, 'stopped, and the next one', states, [
       'Translated', 'Stopped', 'This kind of file is not translated here', 'The server says: The file is broken',
     ]);
