@@ -250,6 +250,7 @@ const features = {
       check(await page.evaluate(() => document.body.classList.contains('dropping')), 'it shows where to drop');
       await page.dispatchEvent('main', 'drop', {dataTransfer: data});
     };
+    await asked();
     await drop([['one.odt', 'x'.repeat(500000)], ['two.xyz', 'y'], ['broken.docx', 'broken']]);
     const states = () => page.locator('#file-list .state').allTextContents();
     await until(page, 'states', states, [
@@ -257,6 +258,7 @@ const features = {
     ]);
     equal(await page.locator('#file-list progress').count(), 1, 'progress');
     await axe(page, 'with documents');
+    await until(page, 'the server has it', async () => (await asked('/translate_file')).length > 0, true);
     await tell({delay: 0}); // of what comes from now on
     await page.getByLabel('Stop one.odt').click();
     await until(page, 'stopped, and the next one', states, [
