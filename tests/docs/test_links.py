@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pages: every link between them leads somewhere, docs/README.md has each page, none is too long to be read, and
-the commands of each are run.
+"""The pages: every link between them leads somewhere, docs/README.md has each page, none is too long to be read, no
+paragraph breaks off, and the commands of each are run.
 
     test_links.py            holds the pages of this tree to that
     test_links.py --faults   sees that each kind of fault is found"""
@@ -21,6 +21,15 @@ def anchors(text):
     """What a heading is called in a link, as GitHub has it."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_off(text):
+    """The last line of each paragraph, or list, that ends without a mark: an edit has lost its rest."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        last = paragraph.rstrip().split("\n")[-1]
+        is_prose = not re.match(r"#|\||    |<|!|```", paragraph)
+        if is_prose and last and not re.search(r"[.:,;!?)`]\**$", last):
+            yield last
 
 
 def read(path):
@@ -43,6 +52,7 @@ def faults_of(root):
                 faults.append(f"{name}: there is no {link}")
             elif anchor and anchor not in anchors(read(target)):
                 faults.append(f"{name}: {path or name} has no heading '{anchor}'")
+        faults += [f"{name}: a paragraph breaks off: {line}" for line in broken_off(text)]
         most = MOST_OF_README if name == "README.md" else MOST_OF_PAGE
         size = len(text.encode())
         if size > most and (page in docs or name == "README.md"):
@@ -70,14 +80,17 @@ def write(root, files):
 def test_faults():
     good = {"README.md": "# A\n\n[b](docs/b.md#the-end)\n", "docs/README.md": "[b](b.md)\n",
             "docs/b.md": "# B\n\n## The end!\n\n[up](#b) [out](https://example.org/x)\n"}
-    planted = [({}, 0), ({"README.md": "[b](docs/c.md)\n"}, 1), ({"README.md": "[b](docs/b.md#end)\n"}, 1),
-               ({"docs/README.md": "nothing\n"}, 1), ({"docs/b.md": "# B\n\n## The end\n" + "x" * MOST_OF_PAGE}, 1),
-               ({"README.md": "[b](docs/b.md)\n" + "x" * MOST_OF_README}, 1),
+    planted = [({}, 0), ({"README.md": "[b](docs/b.md)\n\nOne joins all.\nWhat XX\n"}, 1),
+               ({"README.md": "[b](docs/b.md)\n\n| a |\n\n- **b.**\n- c (d)\n\n    e\n\nf:\n"}, 0),
+               ({"README.md": "[b](docs/c.md)\n"}, 1), ({"README.md": "[b](docs/b.md#end)\n"}, 1),
+               ({"docs/README.md": "Nothing.\n"}, 1),
+               ({"docs/b.md": "# B\n\n## The end\n" + "x" * MOST_OF_PAGE + "."}, 1),
+               ({"README.md": "[b](docs/b.md)\n" + "x" * MOST_OF_README + "."}, 1),
                ({"docs/b.md": "# B\n\n## The end\n\n[a](#c)\n"}, 1),
                ({"docs/b.md": "# B\n\n## The end!\n\n[a](#b)\n\n    $ true\n"}, 1),
                ({"docs/b.md": "# B\n\n## The end!\n\n[a](#b)\n\n    $ true\n",
                  "tests/docs/meson.build": "pages = ['docs/b.md']\n"}, 0),
-               ({"README.md": "[b](docs/b.md)\n<img src=\"docs/c.png\">\n"}, 1)]
+               ({"README.md": "[b](docs/b.md)\n\n<img src=\"docs/c.png\">\n"}, 1)]
     wrong = 0
     for change, expected in planted:
         with tempfile.TemporaryDirectory() as root:
