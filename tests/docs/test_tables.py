@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operators.md has the library's table of operators, row by row.
+"""docs/operators.md has the library's table of operators, row by row. Each command, and each public header, is told of
+in some page, and docs/devices.md names the commands that take --split, and no others.
 
-    test_tables.py            holds the page to that
-    test_tables.py --print    prints the table as the page should have it"""
+    test_tables.py            holds the pages to that
+    test_tables.py --print    prints the table of operators as the page should have it"""
+import glob
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -23,17 +26,40 @@ def rows(operators):
                f"{'yes' if op['differentiable'] else ''} |")
 
 
+def read(*path):
+    with open(os.path.join(os.environ["SOURCE_ROOT"], *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def untold(commands):
+    """What the pages do not tell, or tell wrongly, of commands and headers."""
+    root = os.environ["SOURCE_ROOT"]
+    pages = "\n".join(read(path) for path in ["README.md", *glob.glob("docs/*.md", root_dir=root)])
+    for command in commands:
+        if command["name"] != "help" and f"tessera {command['name']}" not in pages.replace("`tessera\n", "`tessera "):
+            yield f"no page tells of tessera {command['name']}"
+    for header in glob.glob("*.h", root_dir=os.path.join(root, "include", "tessera")):
+        if f"tessera/{header}" not in read("docs", "api.md"):
+            yield f"docs/api.md does not have tessera/{header}"
+    splitting = {c["name"] for c in commands if any(o["name"] == "split" for o in c.get("options", []))} - {"serve"}
+    named = re.search(r"\n\n((?:.+\n)*.*) take `--split`;", read("docs", "devices.md"))
+    here = {c["name"] for c in commands}  # a build may lack `document`
+    if not named or set(re.findall(r"`([a-z-]+)`", named.group(1))) & here != splitting:
+        yield f"docs/devices.md should name the commands that take --split: the server, {', '.join(sorted(splitting))}"
+
+
 def main():
     told = json.loads(subprocess.run([os.environ["TESSERA"], "help", "--json"], capture_output=True, check=True).stdout)
     table = "\n".join([*HEAD, *rows(told["operators"])])
     if sys.argv[1:] == ["--print"]:
         print(table)
         return 0
-    with open(os.path.join(os.environ["SOURCE_ROOT"], "docs", "operators.md"), encoding="utf-8") as file:
-        page = file.read()
-    is_good = table + "\n" in page and len(told["operators"]) > 30
+    is_good = table + "\n" in read("docs", "operators.md") and len(told["operators"]) > 30
     print(f"{len(told['operators'])} operators" if is_good else "FAILED: docs/operators.md should have\n" + table)
-    return 0 if is_good else 1
+    faults = list(untold(told["commands"]))
+    for fault in faults:
+        print("FAILED:", fault)
+    return 0 if is_good and not faults else 1
 
 
 if __name__ == "__main__":
