@@ -93,6 +93,18 @@ void tsr_file_free(tsr_file *file)
   *file = (tsr_file){0};
 }
 
+tsr_status tsr_folder_expect(const char *path, const char *what)
+{
+  struct stat status;
+  if (stat(path, &status) != 0) {
+    /* Names of a hub, such as Helsinki-NLP/opus-mt-en-de, look like a path. */
+    return errno == ENOENT
+               ? tsr_fail(TSR_ERR_IO, "%s: there is no such folder; expected %s: nothing is downloaded", path, what)
+               : tsr_fail(TSR_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+  }
+  return S_ISDIR(status.st_mode) ? TSR_OK : tsr_fail(TSR_ERR_IO, "%s: expected %s, found a file", path, what);
+}
+
 int tsr_path_is_folder(const char *path)
 {
   struct stat status;

@@ -492,5 +492,8 @@ tsr_status tsr_tokenizer_open_as(const char *folder, const char *kind, tsr_token
     list_kinds(names, sizeof names);
     return tsr_fail(TSR_ERR_ARGUMENT, "no tokenizer is of the kind %s; the kinds are %s", tsr_quote(kind).text, names);
   }
+  if (!tsr_package_is(folder)) {
+    TSR_TRY(tsr_folder_expect(folder, "a folder with a tokenizer's files"));
+  }
   return tsr_tokenizer_open_kind(folder, found, NULL, tokenizer);
 }

@@ -104,11 +104,17 @@ static tsr_status refuse_adapter(const char *folder)
   return status;
 }
 
-/* A folder of Hugging Face or torch. */
-static tsr_status read_config(tsr_model *model)
+static tsr_status read_config(const char *folder, tsr_model *model)
 {
-  TSR_TRY(refuse_adapter(model->folder));
-  return tsr_transformer_config_read(model->folder, &model->config, &model->family);
+  if (tsr_package_is(folder)) {
+    return tsr_ctranslate2_open(model);
+  }
+  TSR_TRY(tsr_folder_expect(folder, "a model's folder"));
+  if (tsr_marian_npz_is(folder)) {
+    return tsr_marian_npz_open(model);
+  }
+  TSR_TRY(refuse_adapter(folder));
+  return tsr_transformer_config_read(folder, &model->config, &model->family);
 }
 
 tsr_status tsr_model_open(const char *folder, tsr_model **model)
@@ -120,9 +126,7 @@ tsr_status tsr_model_open(const char *folder, tsr_model **model)
   tsr_model *opened;
   tsr_status status = make(folder, &opened);
   if (status == TSR_OK) {
-    status = tsr_package_is(folder)      ? tsr_ctranslate2_open(opened)
-             : tsr_marian_npz_is(folder) ? tsr_marian_npz_open(opened)
-                                         : read_config(opened);
+    status = read_config(folder, opened);
   }
   if (status == TSR_OK) {
     status = open_weights(opened);

@@ -117,8 +117,16 @@ copy=$work/copy
 fresh
 echo '{"a": 1}' >"$copy/vocab.json"
 told 3 "$copy/vocab.json"
-run 3 translate --model "$work/one.en" --device $device "$work/one.en"
-stderr_has "$work/one.en"
+for command in 'translate --model' "transcribe $work/one.en --model" 'bench --model' info program tokenize; do
+  # shellcheck disable=SC2086 # a command and its option
+  run 3 $command "$work/one.en"
+  stderr_has "$work/one.en: expected a"
+  stderr_has 'found a file'
+  # shellcheck disable=SC2086
+  run 3 $command Helsinki-NLP/opus-mt-en-de
+  stderr_has 'Helsinki-NLP/opus-mt-en-de: there is no such folder; expected a'
+  stdout_is_empty
+done
 run 3 translate --model "$work" --device $device "$work/one.en"
 stderr_has "$work/config.json: cannot be opened"
 
