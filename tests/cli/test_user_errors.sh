@@ -145,6 +145,19 @@ for option in '--beam 0' '--beam 65' '--max-length 1' '--length-penalty high' '-
   stderr_has "${option%% *}"
   stdout_is_empty
 done
+run 2 translate --model "$model" --bem=4 "$work/one.en"
+stderr_has 'there is no option --bem; the nearest is --beam'
+run 2 translate --model "$model" --be 4 "$work/one.en"
+stderr_has 'more than one option begins with --be: --beam, --begin-suppress'
+run 2 translate --model "$model" --tokenizer-of-another-program "$work/one.en"
+stderr_has 'there is no option --tokenizer-of-another-program'
+check 'a suggestion that is far off' sh -c '! grep -q nearest "$1"' - "$err"
+run 2 translate "$model" "$work/one.en"
+stderr_has "takes one file, but '$work/one.en' is given, too; a model is named by --model FOLDER"
+run 2 translate --model "$model" "$work/one.en" "$work/one.en"
+check 'the model was named' sh -c '! grep -q "model is named" "$1"' - "$err"
+run 2 plan "$model" "$model"
+stderr_has "plan: takes one model, but '$model' is given, too"
 
 # Texts: whatever the lines are, there are as many out as in, and those that can be translated are.
 good=$(sed -n 1p "$model/sample.en")

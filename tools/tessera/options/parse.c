@@ -7,6 +7,7 @@
 #include "tools/tessera/common/json.h"
 #include "tools/tessera/common/message.h"
 #include "tools/tessera/options/help.h"
+#include "tools/tessera/options/nearest.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/options/store.h"
 
@@ -18,6 +19,7 @@ typedef struct reader {
   tsr_option_list list;
   void *session;
   char *presets; /* copies of all presets, which sessions borrow */
+  int has_model; /* --model was given */
 } reader;
 
 const tsr_command *tsr_command_find(const tsr_command *command, const char *name)
@@ -87,10 +89,34 @@ static struct option *make_options(const tsr_option_list *list)
   return options;
 }
 
-/* After getopt_long returned '?' or ':'. */
-static int refuse(const tsr_command *command, int why, const char *word)
+/* A word that is no option, and not the beginning of one alone: names those that begin so, or the nearest. */
+static int refuse_name(const reader *r, const char *word)
 {
-  const char *name = tsr_command_title(command);
+  const char *name = tsr_command_title(r->command), *nearest = "help";
+  char typed[NAME_ROOM], several[256] = "";
+  size_t used = 0;
+  int32_t n = 0;
+  snprintf(typed, sizeof typed, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+  for (int32_t i = 0; i < r->list.n; i++) {
+    const char *other = r->list.entries[i].row.name;
+    nearest = tsr_words_apart(typed, other) < tsr_words_apart(typed, nearest) ? other : nearest;
+    if (strncmp(other, typed, strlen(typed)) == 0 && used < sizeof several) {
+      used += (size_t)snprintf(several + used, sizeof several - used, "%s--%s", n++ > 0 ? ", " : "", other);
+    }
+  }
+  if (n > 1) {
+    return tsr_cli_usage(name, "more than one option begins with --%s: %s", typed, several);
+  }
+  if (tsr_words_apart(typed, nearest) > 1 + (int32_t)strlen(typed) / 3) {
+    return tsr_cli_usage(name, "there is no option --%s", typed);
+  }
+  return tsr_cli_usage(name, "there is no option --%s; the nearest is --%s", typed, nearest);
+}
+
+/* After getopt_long returned '?' or ':'. */
+static int refuse(const reader *r, int why, const char *word)
+{
+  const char *name = tsr_command_title(r->command);
   if (why == ':') {
     return tsr_cli_usage(name, "option %s needs a value", word);
   }
@@ -100,7 +126,7 @@ static int refuse(const tsr_command *command, int why, const char *word)
   if (optopt != 0) {
     return tsr_cli_usage(name, "there is no option -%c", optopt);
   }
-  return tsr_cli_usage(name, "there is no option %s, or more than one begins so", word);
+  return refuse_name(r, word);
 }
 
 /* Keeps the option for a command that wants to know what was given. */
@@ -115,7 +141,7 @@ static int keep(const reader *r, const tsr_option_entry *entry, const char *text
   return json_object_set_new(*given, entry->row.name, value) == 0 ? TSR_EXIT_OK : tsr_cli_no_memory();
 }
 
-static int take_options(const reader *r, int argc, char **argv, int *help)
+static int take_options(reader *r, int argc, char **argv, int *help)
 {
   struct option *options = make_options(&r->list);
   int code = options ? TSR_EXIT_OK : tsr_cli_no_memory();
@@ -124,11 +150,12 @@ static int take_options(const reader *r, int argc, char **argv, int *help)
     if (option == 'h') {
       *help = 1;
     } else if (option < FIRST) {
-      code = refuse(r->command, option, argv[optind - 1]);
+      code = refuse(r, option, argv[optind - 1]);
     } else {
       const tsr_option_entry *entry = &r->list.entries[option - FIRST];
       code = keep(r, entry, optarg);
       code = code == TSR_EXIT_OK ? take(r, entry, optarg) : code;
+      r->has_model |= strcmp(entry->row.name, "model") == 0;
       if (entry->table->has_given) {
         ((char *)r->session)[entry->offset + entry->table->given + (size_t)entry->index] = 1;
       }
@@ -140,13 +167,25 @@ static int take_options(const reader *r, int argc, char **argv, int *help)
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
 
-static int refuse_operand(const tsr_command *command, const char *word)
+/* 1 if the command's model is one of its options, and was not given: it may be among the operands. */
+static int lacks_model(const reader *r)
 {
+  int has = 0;
+  for (int32_t i = 0; i < r->list.n; i++) {
+    has |= strcmp(r->list.entries[i].row.name, "model") == 0;
+  }
+  return has && !r->has_model;
+}
+
+static int refuse_operand(const reader *r, const char *word)
+{
+  const tsr_command *command = r->command;
   const char *name = tsr_command_title(command);
   if (!command->operands) {
     return tsr_cli_usage(name, "takes no argument, but '%s' is given", word);
   }
-  return command->takes ? tsr_cli_usage(name, "takes %s, but '%s' is given, too", command->takes, word)
+  return command->takes ? tsr_cli_usage(name, "takes %s, but '%s' is given, too%s", command->takes, word,
+                                        lacks_model(r) ? "; a model is named by --model FOLDER" : "")
                         : tsr_cli_usage(name, "%s", command->missing);
 }
 
@@ -169,7 +208,7 @@ static int take_operands(const reader *r, int n, char **words)
       }
     }
   }
-  return i < n ? refuse_operand(command, words[i]) : TSR_EXIT_OK;
+  return i < n ? refuse_operand(r, words[i]) : TSR_EXIT_OK;
 }
 
 /* ---- a command --------------------------------------------------------------------------------------------------- */

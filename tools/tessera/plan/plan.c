@@ -543,7 +543,7 @@ const tsr_command tsr_command_plan = {
         "--measure takes some seconds. It cannot find out how many processors a GPU has.",
     .options = &options,
     .operands = operands,
-    .takes = "plan takes one model",
+    .takes = "one model",
     .session_size = sizeof(request),
     .check = check,
     .run = run,

@@ -11,6 +11,7 @@
 
 #include "tessera/files.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/options/nearest.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/options/store.h"
 
@@ -270,33 +271,11 @@ int32_t recipe_key_find(const char *name)
   return -1;
 }
 
-/* Letters to be put in, left out or changed to make one word of another (Levenshtein 1966). Words are cut at 63. */
-static int32_t distance(const char *a, const char *b)
-{
-  enum { ROOM = 64 };
-  int32_t row[ROOM], n = (int32_t)strlen(b), m = (int32_t)strlen(a);
-  n = n < ROOM - 1 ? n : ROOM - 1;
-  m = m < ROOM - 1 ? m : ROOM - 1;
-  for (int32_t j = 0; j <= n; j++) {
-    row[j] = j;
-  }
-  for (int32_t i = 1; i <= m; i++) {
-    int32_t diagonal = row[0];
-    row[0] = i;
-    for (int32_t j = 1; j <= n; j++) {
-      int32_t changed = diagonal + (a[i - 1] != b[j - 1]), other = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
-      diagonal = row[j];
-      row[j] = changed < other ? changed : other;
-    }
-  }
-  return row[n];
-}
-
 const char *recipe_key_nearest(const char *name)
 {
   int32_t best = 0;
   for (int32_t i = 1; i < N_KEYS; i++) {
-    if (distance(name, keys[i].name) < distance(name, keys[best].name)) {
+    if (tsr_words_apart(name, keys[i].name) < tsr_words_apart(name, keys[best].name)) {
       best = i;
     }
   }
