@@ -117,6 +117,8 @@ copy=$work/copy
 fresh
 echo '{"a": 1}' >"$copy/vocab.json"
 told 3 "$copy/vocab.json"
+run 3 translate --model "$model" --device $device "$work"
+stderr_has "$work: expected a file, found a folder"
 for command in 'translate --model' "transcribe $work/one.en --model" 'bench --model' info program tokenize; do
   # shellcheck disable=SC2086 # a command and its option
   run 3 $command "$work/one.en"

@@ -331,6 +331,18 @@ class Life(unittest.TestCase):
                 for one in server.ask("GET", "/languages")[1]:
                     self.assertEqual(set(one["targets"]), pairs.get(one["code"], set()) | {one["code"]})
 
+    def test_a_direction_that_is_misspelt(self):
+        told = subprocess.run([PROGRAM, "serve", "--models", MODELS, "--direction", "demo=en-fr", "--check"],
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(told.stdout, "")
+        self.assertIn(f"--direction demo=en-fr: there is no folder {MODELS}/demo\n", told.stderr)
+        self.assertIn("nothing says which languages it translates", told.stderr)
+        self.assertIn(f"no model is served: the model folders below {MODELS} were left out", told.stderr)
+        told = subprocess.run([PROGRAM, "serve", "--models", os.path.join(MODELS, "demo-model"), "--direction",
+                               os.path.join(MODELS, "demo-model=en-fr"), "--check"],
+                              capture_output=True, text=True, check=True)
+        self.assertEqual((told.stdout, told.stderr), (f"{MODELS}/demo-model: en -> fr\n", ""))
+
     def test_as_many_events_as_the_library_takes(self):
         """libmicrohttpd takes 128 events at once; so many requests that come at the same time are all answered."""
         ask = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"

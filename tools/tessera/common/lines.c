@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "tools/tessera/common/message.h"
@@ -16,7 +17,12 @@ int tsr_cli_lines_open(tsr_cli_lines *lines, const char *path)
     lines->file = stdin;
     return TSR_EXIT_OK;
   }
+  struct stat status;
   lines->name = path;
+  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+    tsr_cli_error("%s: expected a file, found a folder", path);
+    return TSR_EXIT_INPUT;
+  }
   lines->file = fopen(path, "rb");
   if (!lines->file) {
     tsr_cli_error("%s: %s", path, strerror(errno));

@@ -22,6 +22,7 @@ typedef struct scan {
   model_find find;
   void *user;
   model_set *set;
+  int32_t n_folders; /* of models, also of those that were left out */
 } scan;
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
@@ -126,6 +127,7 @@ static int add_model(scan *s, model *m)
 static int take_folder(scan *s, const char *folder, const char *name, const content *found)
 {
   const serve_settings *settings = s->settings;
+  s->n_folders++;
   /* What the command line says of its languages is part of what it is. */
   uint64_t stamp = found->stamp;
   for (int32_t i = 0; i < settings->directions.n; i++) {
@@ -428,6 +430,27 @@ void model_set_free(model_set *set)
   }
 }
 
+/* Of directions whose folder is not there: a name that is misspelt would leave its model out. */
+static int warn_of_directions(const serve_settings *settings)
+{
+  for (int32_t i = 0; i < settings->directions.n; i++) {
+    const char *value = settings->directions.values[i];
+    char *name = strndup(value, strcspn(value, "="));
+    char *path = name ? path_join(settings->models, name) : NULL;
+    int is_there = path && (path_is_folder(path) || strcmp(name, settings->models) == 0);
+    if (path && !is_there) {
+      tsr_cli_warning("--direction %s: there is no folder %s", value, path);
+    }
+    int has_memory = path != NULL;
+    free(path);
+    free(name);
+    if (!has_memory) {
+      return tsr_cli_no_memory();
+    }
+  }
+  return TSR_EXIT_OK;
+}
+
 int model_set_read(const serve_settings *settings, model_find find, void *user, model_set **set)
 {
   scan s = {.settings = settings, .find = find, .user = user, .set = calloc(1, sizeof *s.set)};
@@ -442,7 +465,10 @@ int model_set_read(const serve_settings *settings, model_find find, void *user, 
     tsr_cli_warning("no model is served: %s is no folder", settings->models);
   } else {
     code = scan_folder(&s, settings->models, "", 0);
-    if (code == TSR_EXIT_OK && s.set->n_models == 0) {
+    code = code == TSR_EXIT_OK ? warn_of_directions(settings) : code;
+    if (code == TSR_EXIT_OK && s.set->n_models == 0 && s.n_folders > 0) {
+      tsr_cli_warning("no model is served: the model folders below %s were left out", settings->models);
+    } else if (code == TSR_EXIT_OK && s.set->n_models == 0) {
       tsr_cli_warning("no model is served: there is no model folder below %s; a model folder has config.json, its "
                       "weights and its tokenizer's files",
                       settings->models);
