@@ -48,6 +48,10 @@ stderr_has 'this build has no tokenizer "BertTokenizer"'
 run 0 tokenize "$work/bart" --kind bart "$work/text"
 run 2 tokenize "$work/bart" --kind words "$work/text"
 stderr_has 'the kinds are marian, t5'
+kinds=$(sed -n 's/.*the kinds are //p' "$err")
+run 0 help tokenize
+tr -s ' \n' ' ' <"$out" >"$work/help"
+check "the help text does not list the kinds $kinds" grep -q -F "$kinds" "$work/help"
 
 # Whisper: the prefix goes before a text, and stays out of it on the way back.
 whisper="$SOURCE_ROOT/tests/data/goldens/speech/tokenizer"

@@ -36,7 +36,7 @@ extern const tsr_command tsr_command_vocab;
 
 /* In components: the program tells their summaries without opening these. */
 #define TSR_DOCUMENT_SUMMARY "translate a file: a page, subtitles, an office document, a book"
-#define TSR_SERVE_SUMMARY    "answer requests for translations, as LibreTranslate does"
+#define TSR_SERVE_SUMMARY    "answer requests by HTTP, as LibreTranslate, DeepL and (speech) OpenAI do"
 TSR_COMPONENT_EXPORT extern const tsr_command tsr_command_document;
 TSR_COMPONENT_EXPORT extern const tsr_command tsr_command_serve;
 

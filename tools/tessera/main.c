@@ -86,9 +86,14 @@ enum { N_EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
 
 static int print_usage(void)
 {
+  int width = 0;
+  for (int i = 0; commands[i]; i++) {
+    const int size = (int)strlen(commands[i]->name);
+    width = size > width ? size : width;
+  }
   fputs(usage_head, stdout);
   for (int i = 0; commands[i]; i++) {
-    printf("  %-9s  %s\n", commands[i]->name, commands[i]->summary);
+    printf("  %-*s  %s\n", width, commands[i]->name, commands[i]->summary);
   }
   fputs(usage_more, stdout);
   tsr_environment_print(stdout, 1);

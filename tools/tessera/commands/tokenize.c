@@ -226,8 +226,9 @@ static const tsr_option rows[] = {
     {"languages", NULL, TSR_OPTION_FLAG, FIELD(languages), .low = 1,
      .help = "print the codes of the tokenizer's languages instead"},
     {"kind", "NAME", TSR_OPTION_TEXT, FIELD(kind),
-     .help = "the kind of tokenizer, if the folder does not say it: marian, t5, pegasus, mbart, mbart50, m2m100, nllb, "
-             "bart, whisper, fast"},
+     .help =
+         "the kind of tokenizer, if the folder does not say it: marian, t5, gemma, pegasus, mbart, mbart50, m2m100, "
+         "nllb, marian_npz, ctranslate2, bart, whisper, fast"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(json), .low = 1,
      .help = "print one JSON object a line: line, text, tokens, ids"},
     {NULL},

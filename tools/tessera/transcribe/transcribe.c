@@ -489,7 +489,7 @@ const tsr_command tsr_command_transcribe = {
     .missing = "name at least one file",
     .examples = "tessera transcribe interview.flac --model whisper-small --language fr\n"
                 "tessera transcribe *.mp3 --model whisper-small --output srt --out subtitles\n"
-                "arecord -f S16_LE -r 16000 | tessera transcribe - --raw s16 --model whisper-tiny",
+                "arecord -t raw -f S16_LE -r 16000 | tessera transcribe - --raw s16 --model whisper-tiny",
     .session_size = sizeof(session),
     .check = check,
     .run = run,
