@@ -119,6 +119,20 @@ echo '{"a": 1}' >"$copy/vocab.json"
 told 3 "$copy/vocab.json"
 run 3 translate --model "$model" --device $device "$work"
 stderr_has "$work: expected a file, found a folder"
+while read -r bytes what; do
+  # shellcheck disable=SC2059 # the bytes are a format
+  printf "$bytes" >"$work/no-text"
+  run 3 translate --model "$model" --device $device "$work/no-text"
+  stderr_has "$work/no-text: expected lines of text in UTF-8, found $what"
+  stdout_is_empty
+  run 3 tokenize "$model" "$work/no-text"
+done <<'ROWS'
+\037\213\010\000 compressed by gzip
+\050\265\057\375 compressed by zstd
+PK\003\004 a zip archive
+\377\376h\000 UTF-16
+\376\377\000h UTF-16
+ROWS
 for command in 'translate --model' "transcribe $work/one.en --model" 'bench --model' info program tokenize; do
   # shellcheck disable=SC2086 # a command and its option
   run 3 $command "$work/one.en"

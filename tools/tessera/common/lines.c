@@ -45,6 +45,28 @@ const char *tsr_cli_path(const char *name)
   return name && strcmp(name, "-") == 0 ? "/dev/stdin" : name;
 }
 
+/* What a file begins with that is no text in UTF-8: its lines would be read as noise, and translated. */
+static int refuse_form(const tsr_cli_lines *lines, size_t size)
+{
+  static const struct {
+    const char *begin, *what;
+  } forms[] = {
+      {"\x1F\x8B\x08", "compressed by gzip; decompress it first, with gzip -dc"},
+      {"\x28\xB5\x2F\xFD", "compressed by zstd; decompress it first, with zstd -dc"},
+      {"PK\x03\x04", "a zip archive or an office document"},
+      {"\xFF\xFE", "UTF-16; convert it first, with iconv -f UTF-16 -t UTF-8"},
+      {"\xFE\xFF", "UTF-16; convert it first, with iconv -f UTF-16 -t UTF-8"},
+  };
+  for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+    const size_t n = strlen(forms[i].begin);
+    if (size >= n && memcmp(lines->text, forms[i].begin, n) == 0) {
+      tsr_cli_error("%s: expected lines of text in UTF-8, found %s", lines->name, forms[i].what);
+      return TSR_EXIT_INPUT;
+    }
+  }
+  return TSR_EXIT_OK;
+}
+
 int tsr_cli_lines_next(tsr_cli_lines *lines, int *got)
 {
   *got = 0;
@@ -60,6 +82,10 @@ int tsr_cli_lines_next(tsr_cli_lines *lines, int *got)
     }
     tsr_cli_error("%s, after line %lld: %s", lines->name, (long long)lines->number, strerror(reason));
     return TSR_EXIT_INPUT;
+  }
+  int code = lines->number == 0 ? refuse_form(lines, (size_t)size) : TSR_EXIT_OK;
+  if (code != TSR_EXIT_OK) {
+    return code;
   }
   if (size > 0 && lines->text[size - 1] == '\n') {
     size--;

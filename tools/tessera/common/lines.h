@@ -25,7 +25,8 @@ void tsr_cli_lines_finish(tsr_cli_lines *lines);
 const char *tsr_cli_path(const char *name);
 
 /* Reads the next line, of any length; LF, CR LF and the end of the file end one; bytes are passed on as they are, but
- * for a byte order mark at the beginning, which is left out. *got is 0 at the end. */
+ * for a byte order mark at the beginning, which is left out. *got is 0 at the end. A file that begins as UTF-16, or as
+ * one that is compressed or no text, is refused. */
 int tsr_cli_lines_next(tsr_cli_lines *lines, int *got);
 
 /* Flushes stdout; if something could not be written, says so. */
