@@ -118,8 +118,8 @@ static tsr_status open_with(tsr_reader *reader, const tsr_audio_plugin_kind *kin
 {
   char message[TSR_AUDIO_MESSAGE_ROOM] = "";
   TSR_TRY(tsr_source_seek(reader->source, 0));
-  TSR_TRY(
-      tsr_fail_context(tsr_audio_library_open(kind, path, &reader->decoder, is_missing), "%s", reader->source->name));
+  TSR_TRY(tsr_fail_context(tsr_audio_library_open(kind, path, &reader->decoder, is_missing),
+                           "%s: not a WAV file, and a plugin is needed to read another", reader->source->name));
   reader->bytes = (tsr_audio_bytes){give_bytes, seek_bytes, reader, reader->source->size};
   reader->facts = (tsr_audio_facts){TSR_SIZED(tsr_audio_facts)};
   void *sound = NULL;

@@ -383,8 +383,9 @@ tsr_status tsr_device_open(tsr_runtime *runtime, const char *name, tsr_device **
   if (find_device(runtime, name, &found)) {
     return tsr_device_open_found(runtime, &found, device);
   }
-  char what[160];
-  snprintf(what, sizeof what, "there is no device '%.80s'%s", name, origin);
+  char what[200];
+  snprintf(what, sizeof what, "there is no device '%.80s'%s%s", name, origin,
+           strchr(name, ',') ? ", and several are not taken here" : "");
   return tsr_fail_no_device(runtime, what);
 }
 

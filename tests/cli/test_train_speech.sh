@@ -51,6 +51,8 @@ run 2 vocab --speech --source "$work/list.tsv" --out "$work/vocab" --languages e
 stderr_has "no language with the code 'english'"
 run 2 vocab --source "$work/list.tsv" --out "$work/none" --languages en
 stderr_has '--speech, which is missing'
+run 3 train --speech "$work/list.tsv" --vocab "$model" --device cpu --steps 1 --out "$work/none"
+stderr_has "$model: expected a vocabulary of speech"
 
 shape="--vocab $work/vocab --device cpu --source-positions 40 --max-positions 24 --d-model 32 --heads 4 --d-ff 64
   --encoder-layers 1 --decoder-layers 1 --dropout 0 --batch-tokens 400 --rate 0.005 --warmup 20 --schedule constant

@@ -83,6 +83,8 @@ transcribe 2 "$sounds/fox.wav" "$sounds/count.wav" --output srt
 stderr_has 'several files in the form srt need --out FOLDER'
 transcribe 3 "$sounds/fox.wav" --out "$work/nowhere"
 stderr_has 'there is no such folder'
+run 4 transcribe "$sounds/fox.wav" --model "$listener" --device cpu,reference
+stderr_has "there is no device 'cpu,reference', and several are not taken here; found: "
 
 # Streams: a WAV file, and samples without a header.
 hear_stream()

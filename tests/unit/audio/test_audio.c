@@ -257,7 +257,7 @@ static void test_refused(void **state)
 
   /* Other formats, and other rates, take plugins. */
   refuse(tsr_audio_view("x.flac", "fLaC and so on", 14, &alone, &audio), TSR_ERR_PLUGIN,
-         "x.flac: there is no libtessera-audio-sndfile");
+         "x.flac: not a WAV file, and a plugin is needed to read another: there is no libtessera-audio-sndfile");
   refuse(tsr_audio_view("x.flac", "fLaC", 4, &alone, &audio), TSR_ERR_PLUGIN, "libsndfile1-dev");
   refuse(tsr_audio_view("x.flac", "fLaC", 4, &alone, &audio), TSR_ERR_PLUGIN,
          "searched: /nonexistent; nor is there the plugin libav, which reads M4A");

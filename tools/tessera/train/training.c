@@ -155,6 +155,18 @@ static tsr_transformer_config describe_speech(const recipe *r, const tsr_speech_
   return config;
 }
 
+/* Its special tokens; a vocabulary of text has none. */
+static int get_speech_tokens(const training *t, tsr_speech_tokens *tokens)
+{
+  tsr_status status = tsr_speech_get_tokens(t->tokenizer, tokens);
+  if (status == TSR_ERR_ARGUMENT && t->tokenizer) {
+    tsr_cli_error("%s: expected a vocabulary of speech, as `tessera vocab --speech` makes it, found one of text",
+                  t->tokenizer_folder);
+    return TSR_EXIT_INPUT;
+  }
+  return tsr_cli_fail_input(status);
+}
+
 static int create_speech(training *t, recipe *r, const recipe_assignments *said)
 {
   tsr_speech_tokens tokens;
@@ -163,7 +175,7 @@ static int create_speech(training *t, recipe *r, const recipe_assignments *said)
     code = recipe_impose(r, said, "activation", "gelu", "a model of speech");
   }
   if (code == TSR_EXIT_OK) {
-    code = tsr_cli_fail_input(tsr_speech_get_tokens(t->tokenizer, &tokens));
+    code = get_speech_tokens(t, &tokens);
   }
   if (code != TSR_EXIT_OK) {
     return code;
@@ -232,7 +244,7 @@ static int check_speech_vocabulary(const training *t, const char *folder)
 {
   const tsr_transformer_config *config = tsr_model_config(t->model);
   tsr_speech_tokens tokens;
-  int code = tsr_cli_fail_input(tsr_speech_get_tokens(t->tokenizer, &tokens));
+  int code = get_speech_tokens(t, &tokens);
   if (code == TSR_EXIT_OK &&
       (config->target_vocabulary < tokens.timestamp_begin || config->decoder_start_id != tokens.start_of_transcript)) {
     tsr_cli_error("%s has %d tokens and begins with token %d; the vocabulary of its training has %d without timestamps "
