@@ -44,6 +44,13 @@ stderr_has "unknown command 'no-such-command'"
 stderr_has 'translate'
 run 2 help no-such-command
 run 2 help devices translate
+run 2 help bench opz
+stderr_has "unknown command 'bench opz'; the commands of bench: ops, machine"
+run 2 bench opz
+stderr_has "unknown command 'bench opz'; the commands of bench: ops, machine"
+stderr_has 'a model is named by --model FOLDER'
+run 2 report compar
+stderr_has "unknown command 'report compar'; the commands of report: compare"
 
 run 2 translate
 stderr_has '--model'

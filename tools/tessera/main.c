@@ -194,7 +194,12 @@ static int run_help(void *opaque)
   for (int32_t i = 0; i < r->names.n; i++) {
     const tsr_command *inner = tsr_command_find(found, r->names.values[i]);
     if (!inner) {
-      return i == 0 ? unknown_command(r->names.values[i]) : tsr_cli_usage(NULL, "help takes one command's name");
+      char names[256];
+      return i == 0 ? unknown_command(r->names.values[i])
+             : found->commands
+                 ? tsr_cli_usage(NULL, "unknown command '%s %s'; the commands of %s: %s", found->name,
+                                 r->names.values[i], found->name, tsr_command_list(found, names, sizeof names))
+                 : tsr_cli_usage(NULL, "help takes one command's name");
     }
     int code = open_component(&inner);
     if (code != TSR_EXIT_OK) {

@@ -143,6 +143,9 @@ int tsr_command_run(const tsr_command *command, int argc, char **argv);
 /* The command within `command` of that name, or NULL. */
 const tsr_command *tsr_command_find(const tsr_command *command, const char *name);
 
+/* "ops, machine": the names of those within it, in `text`. */
+const char *tsr_command_list(const tsr_command *command, char *text, size_t size);
+
 /* The name to tell in messages, and where to look for help. */
 const char *tsr_command_title(const tsr_command *command);
 

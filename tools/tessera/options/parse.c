@@ -32,6 +32,16 @@ const tsr_command *tsr_command_find(const tsr_command *command, const char *name
   return NULL;
 }
 
+const char *tsr_command_list(const tsr_command *command, char *text, size_t size)
+{
+  size_t used = 0;
+  text[0] = '\0';
+  for (int32_t i = 0; command->commands && command->commands[i] && used < size; i++) {
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", command->commands[i]->name);
+  }
+  return text;
+}
+
 const char *tsr_command_title(const tsr_command *command)
 {
   return command->parent ? command->parent : command->name;
@@ -167,25 +177,29 @@ static int take_options(reader *r, int argc, char **argv, int *help)
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
 
-/* 1 if the command's model is one of its options, and was not given: it may be among the operands. */
-static int lacks_model(const reader *r)
+/* Where the command's model is one of its options, and was not given: it may be the word that is refused. */
+static const char *model_hint(const reader *r)
 {
   int has = 0;
   for (int32_t i = 0; i < r->list.n; i++) {
     has |= strcmp(r->list.entries[i].row.name, "model") == 0;
   }
-  return has && !r->has_model;
+  return has && !r->has_model ? "; a model is named by --model FOLDER" : "";
 }
 
 static int refuse_operand(const reader *r, const char *word)
 {
   const tsr_command *command = r->command;
   const char *name = tsr_command_title(command);
+  if (command->commands && !command->operands) {
+    char names[256];
+    return tsr_cli_usage(name, "unknown command '%s %s'; the commands of %s: %s%s", name, word, name,
+                         tsr_command_list(command, names, sizeof names), model_hint(r));
+  }
   if (!command->operands) {
     return tsr_cli_usage(name, "takes no argument, but '%s' is given", word);
   }
-  return command->takes ? tsr_cli_usage(name, "takes %s, but '%s' is given, too%s", command->takes, word,
-                                        lacks_model(r) ? "; a model is named by --model FOLDER" : "")
+  return command->takes ? tsr_cli_usage(name, "takes %s, but '%s' is given, too%s", command->takes, word, model_hint(r))
                         : tsr_cli_usage(name, "%s", command->missing);
 }
 
