@@ -25,8 +25,8 @@ void tsr_file_free(tsr_file *file); /* takes a zeroed one */
  * Errors: TSR_ERR_IO, naming the file. */
 tsr_status tsr_file_open(const char *path, int *descriptor, struct stat *info) TSR_MUST_CHECK;
 
-/* TSR_OK if there is such a folder. `what`: "a model's folder", for the message. Errors: TSR_ERR_IO, naming the path: it
- * is not there, or a file. */
+/* TSR_OK if there is such a folder. `what`: "a model's folder", for the message. Errors: TSR_ERR_IO, naming the path,
+ * which is not there, or a file. */
 tsr_status tsr_folder_expect(const char *path, const char *what) TSR_MUST_CHECK;
 
 int tsr_path_is_folder(const char *path);

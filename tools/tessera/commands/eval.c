@@ -518,8 +518,9 @@ static const tsr_choice normalizers[] = {
 
 static const tsr_option rows[] = {
     {"source", "FILE", TSR_OPTION_FILE, FIELD(source),
-     .help = "sentences to translate; - is standard input. For a model of speech: a list of sounds, from the list's "
-             "folder on. With --hypothesis: the sentences that were translated, for --analysis"},
+     .help =
+         "sentences to translate; - is standard input. For a model of speech: a list of sounds, a path a "
+         "line, relative to the list's folder. With --hypothesis: the sentences that were translated, for --analysis"},
     {"hypothesis", "FILE", TSR_OPTION_FILE, FIELD(hypotheses), .repeats = 1,
      .help = "translations; - is standard input. Several files are compared with each other"},
     {"reference", "FILE", TSR_OPTION_FILE, FIELD(references), .repeats = 1,

@@ -59,9 +59,10 @@ static const key keys[] = {
     KEY("tsv", tsv, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "",
         .help = "instead of --source and --target: a file with both sides, TSV or XML"),
     KEY("speech", speech, "FILE", TSR_OPTION_FILE, FIXED, NULL, .preset = "",
-        .help = "instead of --source: sounds to train a model of speech on, a path a line, from the file's folder on; "
-                "what is said in them stands behind a tab, or in --target. A third column names the language, a "
-                "fourth the task (transcribe, translate). --valid-source is likewise"),
+        .help =
+            "instead of --source: sounds to train a model of speech on, a path a line, relative to the file's folder; "
+            "what is said in them stands behind a tab, or in --target. A third column names the language, a "
+            "fourth the task (transcribe, translate). --valid-source is likewise"),
     KEY("language", language, "L", TSR_OPTION_TEXT, FIXED, NULL, .preset = "en",
         .help = "of sounds that name none, by its code or English name; none: the model hears one language, and is "
                 "told neither language nor task"),
