@@ -343,6 +343,18 @@ class Life(unittest.TestCase):
                               capture_output=True, text=True, check=True)
         self.assertEqual((told.stdout, told.stderr), (f"{MODELS}/demo-model: en -> fr\n", ""))
 
+    def test_settings_that_mean_nothing(self):
+        for option, value, told in [("--direction", "demo-model", "is no FOLDER=SOURCE-TARGET"),
+                                    ("--direction", "demo-model=english", "is no FOLDER=SOURCE-TARGET"),
+                                    ("--direction", "demo-model=en-", "is no FOLDER=SOURCE-TARGET"),
+                                    ("--listen", "5000", "is no ADDRESS:PORT"),
+                                    ("--listen", "127.0.0.1:99999", "is no ADDRESS:PORT"),
+                                    ("--listen", "127.0.0.1:4294972296", "is no ADDRESS:PORT")]:
+            done = subprocess.run([PROGRAM, "serve", "--models", MODELS, option, value], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"{option}: '{value}' {told}", done.stderr)
+
     def test_as_many_events_as_the_library_takes(self):
         """libmicrohttpd takes 128 events at once; so many requests that come at the same time are all answered."""
         ask = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"

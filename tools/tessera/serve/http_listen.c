@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,11 +13,17 @@
 
 #include "tools/tessera/common/message.h"
 
-/* Cuts "host:port". Returns 0 if it is none. */
+enum { MOST_PORT = 65535, PORT_DIGITS = 5 };
+
+/* Cuts "host:port". Returns 0 if it is none: getaddrinfo takes a number that is too large, less a multiple of 65536. */
 static int cut_address(const char *listen_at, char *host, size_t room, const char **port)
 {
   const char *colon = strrchr(listen_at, ':');
   if (!colon || colon[1] == '\0') {
+    return 0;
+  }
+  const size_t digits = strlen(colon + 1);
+  if (strspn(colon + 1, "0123456789") == digits && (digits > PORT_DIGITS || strtol(colon + 1, NULL, 10) > MOST_PORT)) {
     return 0;
   }
   const char *begin = listen_at;

@@ -309,6 +309,20 @@ static int read_file(serve_config *config)
   return code;
 }
 
+/* "demo-model=en-fr", "mul=de+fr-en" */
+static int check_directions(const tsr_names *directions)
+{
+  for (int32_t i = 0; i < directions->n; i++) {
+    const char *value = directions->values[i], *equals = strchr(value, '=');
+    const char *dash = equals ? strchr(equals, '-') : NULL;
+    if (!dash || equals == value || dash == equals + 1 || dash[1] == '\0') {
+      tsr_cli_error("--direction: '%s' is no FOLDER=SOURCE-TARGET, such as demo-model=en-fr", value);
+      return TSR_EXIT_USAGE;
+    }
+  }
+  return TSR_EXIT_OK;
+}
+
 int serve_config_read(const serve_settings *given, serve_config **config)
 {
   *config = calloc(1, sizeof **config);
@@ -317,6 +331,7 @@ int serve_config_read(const serve_settings *given, serve_config **config)
   }
   (*config)->settings = *given;
   int code = given->config ? read_file(*config) : TSR_EXIT_OK;
+  code = code == TSR_EXIT_OK ? check_directions(&(*config)->settings.directions) : code;
   if (code != TSR_EXIT_OK) {
     serve_config_finish(*config);
     *config = NULL;
