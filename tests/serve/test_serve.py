@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -342,6 +343,18 @@ class Life(unittest.TestCase):
                                os.path.join(MODELS, "demo-model=en-fr"), "--check"],
                               capture_output=True, text=True, check=True)
         self.assertEqual((told.stdout, told.stderr), (f"{MODELS}/demo-model: en -> fr\n", ""))
+
+    def test_check_tells_what_is_broken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(os.path.join(MODELS, "demo-model"), os.path.join(folder, "one"))
+            os.remove(os.path.join(folder, "one", "model.safetensors"))
+            with open(os.path.join(folder, "one", "tessera-serve.json"), "w", encoding="utf-8") as file:
+                file.write('{"source": "en", "target": ')
+            done = subprocess.run([PROGRAM, "serve", "--models", folder, "--check"], capture_output=True, text=True,
+                                  timeout=60, check=True)
+            self.assertEqual(done.stdout, "")
+            self.assertIn(f"{folder}/one has no weights", done.stderr)
+            self.assertIn(f"{folder}/one/tessera-serve.json: line 1: ", done.stderr)
 
     def test_settings_that_mean_nothing(self):
         for option, value, told in [("--direction", "demo-model", "is no FOLDER=SOURCE-TARGET"),

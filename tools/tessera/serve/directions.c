@@ -92,7 +92,11 @@ static char *read_text(const char *folder, const char *name, size_t most)
 static json_t *read_json(const char *folder, const char *name)
 {
   char *path = path_join(folder, name);
-  json_t *root = path ? json_load_file(path, 0, NULL) : NULL;
+  json_error_t error = {0};
+  json_t *root = path ? json_load_file(path, 0, &error) : NULL;
+  if (path && !root && path_exists(path)) {
+    tsr_cli_warning("%s: line %d: %s", path, error.line, error.text);
+  }
   free(path);
   return root;
 }
@@ -241,6 +245,9 @@ int directions_read(const serve_settings *settings, model *m)
   tsr_model *opened = NULL;
   tsr_status status = tsr_model_open(folder, &opened);
   m->hears = status == TSR_OK && tsr_model_config(opened)->mels > 0;
+  if (status == TSR_OK && !tsr_model_has_weights(opened)) {
+    tsr_cli_warning("%s has no weights: requests for it will fail", folder);
+  }
   if (m->hears) {
     tsr_model_close(opened);
     return TSR_EXIT_OK;
