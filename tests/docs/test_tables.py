@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/operators.md has the library's table of operators, row by row. Each command, and each public header, is told of
-in some page, and docs/devices.md names the commands that take --split, and no others.
+in some page, docs/devices.md names the commands that take --split, and no others, and docs/environment.md has the exit
+codes.
 
     test_tables.py            holds the pages to that
     test_tables.py --print    prints the table of operators as the page should have it"""
@@ -31,8 +32,8 @@ def read(*path):
         return file.read()
 
 
-def untold(commands):
-    """What the pages do not tell, or tell wrongly, of commands and headers."""
+def untold(commands, codes):
+    """What the pages do not tell, or tell wrongly, of commands, exit codes and headers."""
     root = os.environ["SOURCE_ROOT"]
     pages = "\n".join(read(path) for path in ["README.md", *glob.glob("docs/*.md", root_dir=root)])
     for command in commands:
@@ -43,6 +44,9 @@ def untold(commands):
             yield f"docs/api.md does not have tessera/{header}"
     splitting = {c["name"] for c in commands if any(o["name"] == "split" for o in c.get("options", []))} - {"serve"}
     named = re.search(r"\n\n((?:.+\n)*.*) take `--split`;", read("docs", "devices.md"))
+    for row in codes:
+        if f"| {row['code']} | {row['meaning'].partition(';')[0]} |" not in read("docs", "environment.md"):
+            yield f"docs/environment.md should say what the exit code {row['code']} means: {row['meaning']}"
     here = {c["name"] for c in commands}  # a build may lack `document`
     if not named or set(re.findall(r"`([a-z-]+)`", named.group(1))) & here != splitting:
         yield f"docs/devices.md should name the commands that take --split: the server, {', '.join(sorted(splitting))}"
@@ -56,7 +60,7 @@ def main():
         return 0
     is_good = table + "\n" in read("docs", "operators.md") and len(told["operators"]) > 30
     print(f"{len(told['operators'])} operators" if is_good else "FAILED: docs/operators.md should have\n" + table)
-    faults = list(untold(told["commands"]))
+    faults = list(untold(told["commands"], told["exit_codes"]))
     for fault in faults:
         print("FAILED:", fault)
     return 0 if is_good and not faults else 1

@@ -78,7 +78,7 @@ static const char *const exit_codes[] = {
     "a check found a difference",
     "the command line is wrong",
     "a file, a model or a text is missing or bad, or output could not be written",
-    "a device or a backend is missing or failed",
+    "a device, a backend or a plugin is missing or failed",
     "out of memory",
     "an internal error; please report it",
 };

@@ -13,7 +13,7 @@ enum {
   TSR_EXIT_MISMATCH = 1, /* a check found a difference */
   TSR_EXIT_USAGE = 2,    /* the command line is wrong */
   TSR_EXIT_INPUT = 3,    /* a file, a model or a text is missing or bad, or output could not be written */
-  TSR_EXIT_DEVICE = 4,   /* a device or a backend is missing or failed */
+  TSR_EXIT_DEVICE = 4,   /* a device, a backend or a plugin is missing or failed */
   TSR_EXIT_MEMORY = 5,   /* host memory ran out */
   TSR_EXIT_INTERNAL = 6  /* a mistake of the program */
 };
