@@ -165,6 +165,8 @@ run 2 translate --model "$model" --bem=4 "$work/one.en"
 stderr_has 'there is no option --bem; the nearest is --beam'
 run 2 translate --model "$model" --be 4 "$work/one.en"
 stderr_has 'more than one option begins with --be: --beam, --begin-suppress'
+run 2 train --he 4
+stderr_has 'more than one option begins with --he: --heads, --help'
 run 2 translate --model "$model" --tokenizer-of-another-program "$work/one.en"
 stderr_has 'there is no option --tokenizer-of-another-program'
 check 'a suggestion that is far off' sh -c '! grep -q nearest "$1"' - "$err"

@@ -107,8 +107,8 @@ static int refuse_name(const reader *r, const char *word)
   size_t used = 0;
   int32_t n = 0;
   snprintf(typed, sizeof typed, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-  for (int32_t i = 0; i < r->list.n; i++) {
-    const char *other = r->list.entries[i].row.name;
+  for (int32_t i = 0; i <= r->list.n; i++) {
+    const char *other = i < r->list.n ? r->list.entries[i].row.name : "help";
     nearest = tsr_words_apart(typed, other) < tsr_words_apart(typed, nearest) ? other : nearest;
     if (strncmp(other, typed, strlen(typed)) == 0 && used < sizeof several) {
       used += (size_t)snprintf(several + used, sizeof several - used, "%s--%s", n++ > 0 ? ", " : "", other);
