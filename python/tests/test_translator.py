@@ -365,6 +365,8 @@ def test_errors_of_opening(tmp_path):
     with pytest.raises(tessera.FileError, match="config.json") as caught:
         tessera.Translator(tmp_path)
     assert isinstance(caught.value, OSError) and caught.value.status == 9
+    with pytest.raises(tessera.FileError, match="there is no such folder; expected a model's folder"):
+        tessera.Translator("Helsinki-NLP/opus-mt-en-de")
     with pytest.raises(tessera.NoDeviceError, match="cpu:0"):
         tessera.Translator(MODEL, "cpux")
     (tmp_path / "config.json").write_text("{")
