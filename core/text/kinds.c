@@ -417,7 +417,8 @@ static tsr_status make(tsr_tokenizer_files *files, const tsr_tokenizer_kind *kin
   tsr_status status = open_tokenizer(files, made);
   if (status != TSR_OK) {
     tsr_tokenizer_close(made);
-    return status;
+    /* Many folders come without one: a name such as source.spm does not say what it is for. */
+    return status == TSR_ERR_IO ? tsr_fail_context(status, "the tokenizer (%s)", kind->name) : status;
   }
   *tokenizer = made;
   return TSR_OK;

@@ -78,6 +78,7 @@ for file in config.json vocab.json source.spm target.spm; do
   fresh
   rm "$copy/$file"
   told 3 "$copy/$file: "
+  [ "$file" = config.json ] || told 3 'the tokenizer (marian): '
   : >"$copy/$file"
   told 3 "$copy/$file"
   rm "$copy/$file"
