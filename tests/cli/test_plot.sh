@@ -86,7 +86,9 @@ run 2 plot
 run 2 plot "$work/one.csv"
 stderr_has '--out is needed'
 run 3 plot "$work/none" --out "$work/x.html"
-stderr_has "$work/none"
+stderr_has "$work/none: there is no such folder, or file"
+run 3 plot "$work/none"
+stderr_has "$work/none: there is no such folder, or file"
 printf '' >"$work/empty.csv"
 run 3 plot "$work/empty.csv" --out "$work/x.html"
 stderr_has 'the file is empty'

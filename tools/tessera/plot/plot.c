@@ -440,6 +440,12 @@ static int check(void *opaque)
   if (n < 1 || n > MAX_LOGS) {
     return tsr_cli_usage("plot", "1 to %d logs are drawn, not %d", MAX_LOGS, n);
   }
+  for (int i = 0; i < n; i++) {
+    if (!path_exists(r->logs.values[i])) {
+      tsr_cli_error("%s: there is no such folder, or file", r->logs.values[i]);
+      return TSR_EXIT_INPUT;
+    }
+  }
   if (!r->out && (n > 1 || !path_is_folder(r->logs.values[0]))) {
     return tsr_cli_usage("plot", "--out is needed for a file, and for several logs");
   }
