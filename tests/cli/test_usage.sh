@@ -42,6 +42,8 @@ done
 run 2 no-such-command
 stderr_has "unknown command 'no-such-command'"
 stderr_has 'translate'
+run 2 --model x translate
+stderr_has "'--model' stands before the command"
 run 2 help no-such-command
 run 2 help devices translate
 run 2 help bench opz

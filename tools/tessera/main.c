@@ -252,6 +252,9 @@ static int run(int argc, char **argv)
     puts("tessera " TSR_VERSION);
     return TSR_EXIT_OK;
   }
+  if (name[0] == '-') {
+    return tsr_cli_usage(NULL, "'%s' stands before the command; only --help and --version may", name);
+  }
   const tsr_command *found = tsr_command_find(&tessera, name);
   if (!found) {
     return unknown_command(name);
