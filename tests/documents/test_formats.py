@@ -463,4 +463,10 @@ message = program(path("a.docx", b"PK"), out, code=3).stderr.decode()
 check("a file that is refused", "a.docx: expected a zip archive" in message and not os.path.exists(out), message)
 program(os.path.join(work.name, "missing.txt"), out, code=3)
 program(path("b.txt", "x"), code=2)
+for arguments, told in [((path("b.html", "<p>x</p>"), os.path.join(work.name, "b.docx")), "would hold html"),
+                        (("-", out), "standard input needs --format"),
+                        (("--format", "doc", "-", out), "--format: 'doc' is no kind of file")]:
+    message = program(*arguments, code=2).stderr.decode()
+    check(f"{arguments}: a usage that is refused", told in message and not os.path.exists(out), message)
+program("--format", "html", path("c", "<p>x</p>"), os.path.join(work.name, "c.HTM"))
 finish()

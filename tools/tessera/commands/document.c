@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "tools/tessera/commands.h"
@@ -32,6 +33,37 @@ typedef struct session {
   size_t result_size;
 } session;
 
+/* The one of tsr_document_formats that a name ends with; NULL: none. */
+static const char *ending_of(const char *name)
+{
+  const char *dot = strrchr(name, '.');
+  const char *const *formats = tsr_document_formats();
+  int i = 0;
+  while (dot && formats[i] && strcasecmp(dot, formats[i]) != 0) {
+    i++;
+  }
+  return dot ? formats[i] : NULL;
+}
+
+/* What a command line says of kinds of files, before a model is loaded. */
+static int check_kinds(const settings *options)
+{
+  char name[64];
+  snprintf(name, sizeof name, ".%s", options->format ? options->format : "");
+  if (!options->format && strcmp(options->in, "-") == 0) {
+    return tsr_cli_usage("document", "standard input needs --format, the kind of file: html, docx ...");
+  }
+  if (options->format && !ending_of(name)) {
+    return tsr_cli_usage("document", "--format: '%s' is no kind of file that is translated", options->format);
+  }
+  const char *in = ending_of(options->format ? name : options->in), *out = ending_of(options->out);
+  /* .htm and .html are one kind. */
+  if (in && out && strcmp(in, out) != 0 && (strncmp(in, ".htm", 4) != 0 || strncmp(out, ".htm", 4) != 0)) {
+    return tsr_cli_usage("document", "a file stays what it is: '%s' would hold %s", options->out, in + 1);
+  }
+  return TSR_EXIT_OK;
+}
+
 static int check(void *opaque)
 {
   settings *options = &((session *)opaque)->options;
@@ -39,7 +71,7 @@ static int check(void *opaque)
     return tsr_cli_usage("document", "--model is missing");
   }
   options->translator.alignment_layer = -1;
-  return TSR_EXIT_OK;
+  return check_kinds(options);
 }
 
 static int read_file(session *s)
