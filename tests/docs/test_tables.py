@@ -33,7 +33,7 @@ def read(*path):
 
 
 def untold(commands, codes):
-    """What the pages do not tell, or tell wrongly, of commands, exit codes and headers."""
+    """What the pages do not tell, or tell wrongly, of commands, exit codes, headers and benchmarks."""
     root = os.environ["SOURCE_ROOT"]
     pages = "\n".join(read(path) for path in ["README.md", *glob.glob("docs/*.md", root_dir=root)])
     for command in commands:
@@ -42,6 +42,9 @@ def untold(commands, codes):
     for header in glob.glob("*.h", root_dir=os.path.join(root, "include", "tessera")):
         if f"tessera/{header}" not in read("docs", "api.md"):
             yield f"docs/api.md does not have tessera/{header}"
+    for bench in glob.glob("tools/bench-*", root_dir=root):
+        if f"`{bench}" not in read("docs", "performance.md"):
+            yield f"docs/performance.md does not have {bench}"
     splitting = {c["name"] for c in commands if any(o["name"] == "split" for o in c.get("options", []))} - {"serve"}
     named = re.search(r"\n\n((?:.+\n)*.*) take `--split`;", read("docs", "devices.md"))
     for row in codes:
