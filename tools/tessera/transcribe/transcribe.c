@@ -482,7 +482,7 @@ const tsr_command tsr_command_transcribe = {
         "FILE is a WAV file; FLAC, MP3, Ogg, M4A, videos and other rates than 16 kHz take plugins, which a message "
         "names where they are missing. \"-\" is standard input, which may be a stream without an end: each segment is "
         "written as soon as it is heard.\n\n"
-        "A file that is broken is told of on stderr, and the exit code is 3. Of a stream, all that came before is "
+        "A broken file is reported on stderr, and the exit code is 3. If a stream breaks off, all that came before is "
         "heard.",
     .options = &options,
     .operands = operands,
