@@ -39,6 +39,15 @@ for command in $commands; do
   fi
 done
 
+# One command computes on several devices, another on one.
+for command in 'translate several compute side by side' 'attention several only with --split' \
+  'trace several only with --split' 'profile several only with --split'; do
+  run 0 help "${command%% *}"
+  tr -s ' \n' ' ' <"$out" >"$work/help"
+  check "help ${command%% *} does not say: ${command#* }" grep -q -F -e "${command#* }" "$work/help"
+  check "help ${command%% *} has --device twice" test "$(grep -c '^  --device ' "$out")" = 1
+done
+
 run 2 no-such-command
 stderr_has "unknown command 'no-such-command'"
 stderr_has 'translate'

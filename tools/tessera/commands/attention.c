@@ -446,6 +446,10 @@ static const tsr_option rows[] = {
      .help = "the picture's darkest colour is its largest weight, not 1"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1,
      .help = "print all weights as one JSON object: of each kind [layer][head][query][key]"},
+    {.name = "device",
+     .table = &translator_options,
+     .offset = offsetof(request, translator),
+     .help = TRANSLATOR_ONE_DEVICE},
     {.table = &translator_options, .offset = offsetof(request, translator)},
     {NULL},
 };

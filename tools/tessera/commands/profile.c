@@ -351,6 +351,10 @@ static void finish(void *opaque)
 static const tsr_option rows[] = {
     {"json", NULL, TSR_OPTION_FLAG, TSR_FIELD(session, as_json), .low = 1,
      .help = "print one JSON object, which also has the times of every label"},
+    {.name = "device",
+     .table = &translator_options,
+     .offset = offsetof(session, settings),
+     .help = TRANSLATOR_ONE_DEVICE},
     {.table = &translator_options, .offset = offsetof(session, settings)},
     {NULL},
 };

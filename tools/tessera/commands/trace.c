@@ -252,6 +252,10 @@ static const tsr_option rows[] = {
     {"tolerance", "T", TSR_OPTION_NUMBER, FIELD(tolerance), 0, 1e9, .preset = "1e-4",
      .help = "with --devices: largest difference allowed, divided by the largest magnitude"},
     {"json", NULL, TSR_OPTION_FLAG, FIELD(as_json), .low = 1, .help = "print one JSON object"},
+    {.name = "device",
+     .table = &translator_options,
+     .offset = offsetof(request, settings),
+     .help = TRANSLATOR_ONE_DEVICE},
     {.table = &translator_options, .offset = offsetof(request, settings)},
     {NULL},
 };

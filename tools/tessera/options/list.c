@@ -39,6 +39,17 @@ static int add_entry(tsr_option_list *list, const tsr_option_entry *entry)
   return TSR_EXIT_OK;
 }
 
+/* 1 if a row that named this one option was there before. */
+static int is_listed(const tsr_option_list *list, const tsr_option_table *table, int32_t index, size_t offset)
+{
+  int found = 0;
+  for (int32_t i = 0; i < list->n; i++) {
+    const tsr_option_entry *entry = &list->entries[i];
+    found |= entry->table == table && entry->index == index && entry->offset == offset;
+  }
+  return found;
+}
+
 /* `only`: a row that names the one option that is wanted, or NULL. */
 static int add_table(tsr_option_list *list, const tsr_option_table *table, size_t offset, const char *title,
                      const tsr_option *only)
@@ -50,7 +61,7 @@ static int add_table(tsr_option_list *list, const tsr_option_table *table, size_
       const tsr_option *wanted = row->name ? row : only;
       const char *inner = row->table->title && !wanted ? row->table->title : title;
       code = add_table(list, row->table, offset + row->offset, inner, wanted);
-    } else if (!only || strcmp(only->name, row->name) == 0) {
+    } else if ((!only || strcmp(only->name, row->name) == 0) && !is_listed(list, table, i, offset)) {
       tsr_option_entry entry = {.row = *row, .table = table, .index = i, .offset = offset, .title = title};
       entry.row.help = only && only->help ? only->help : row->help;
       entry.row.metavar = only && only->metavar ? only->metavar : row->metavar;

@@ -66,7 +66,8 @@ typedef struct tsr_option_given {
 typedef int (*tsr_option_take)(const tsr_option_given *given, char *value);
 
 /* A row is an option; or, with `table`, all options of another table, whose fields lie at `offset`; or, with `table`
- * and `name`, the one of that name, with this row's metavar, help and otherwise where they are not NULL. */
+ * and `name`, the one of that name, with this row's metavar, help and otherwise where they are not NULL. Of an option
+ * that comes again, as when all of its table follow, the first row holds. */
 struct tsr_option {
   const char *name;    /* without "--"; a row with neither name nor table ends the table */
   const char *metavar; /* "N" */

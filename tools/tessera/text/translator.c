@@ -75,8 +75,9 @@ int translator_settings_given(const translator_settings *settings)
 int translator_settings_one_device(const char *command, const translator_settings *settings)
 {
   int32_t n = settings->devices.n;
-  return n <= 1 || settings->split ? TSR_EXIT_OK
-                                   : tsr_cli_usage(command, "--device: one device is needed, not %d", (int)n);
+  return n <= 1 || settings->split
+             ? TSR_EXIT_OK
+             : tsr_cli_usage(command, "--device: one device is needed, not %d, or --split", (int)n);
 }
 
 /* The answers of the last search are not needed any more. */

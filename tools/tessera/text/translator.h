@@ -12,6 +12,10 @@
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/text/search_options.h"
 
+/* The help of --device where a command computes on one. */
+#define TRANSLATOR_ONE_DEVICE                                                                                          \
+  "where to compute: vulkan:0, reference, auto ... (see `tessera devices`); several only with --split"
+
 /* The rows of translator_options. */
 enum { N_TRANSLATOR_OPTIONS = 11 };
 
