@@ -468,5 +468,8 @@ for arguments, told in [((path("b.html", "<p>x</p>"), os.path.join(work.name, "b
                         (("--format", "doc", "-", out), "--format: 'doc' is no kind of file")]:
     message = program(*arguments, code=2).stderr.decode()
     check(f"{arguments}: a usage that is refused", told in message and not os.path.exists(out), message)
+nowhere = os.path.join(work.name, "nowhere", "b.html")
+message = program(path("b.html", "<p>x</p>"), nowhere, code=3).stderr.decode()
+check("a folder that is not there", f"{nowhere}: cannot be written: No such file" in message, message)
 program("--format", "html", path("c", "<p>x</p>"), os.path.join(work.name, "c.HTM"))
 finish()

@@ -350,8 +350,10 @@ class Life(unittest.TestCase):
             os.remove(os.path.join(folder, "one", "model.safetensors"))
             with open(os.path.join(folder, "one", "tessera-serve.json"), "w", encoding="utf-8") as file:
                 file.write('{"source": "en", "target": ')
-            done = subprocess.run([PROGRAM, "serve", "--models", folder, "--check"], capture_output=True, text=True,
-                                  timeout=60, check=True)
+            suggestions = os.path.join(folder, "none", "suggestions")
+            done = subprocess.run([PROGRAM, "serve", "--models", folder, "--check", "--suggestions", suggestions],
+                                  capture_output=True, text=True, timeout=60, check=True)
+            self.assertIn(f"--suggestions {suggestions}: cannot be written: No such file", done.stderr)
             self.assertEqual(done.stdout, "")
             self.assertIn(f"{folder}/one has no weights", done.stderr)
             self.assertIn(f"{folder}/one/tessera-serve.json: line 1: ", done.stderr)

@@ -11,6 +11,7 @@
 
 #include "tools/tessera/commands.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/documents/documents.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/text/translator.h"
@@ -168,6 +169,10 @@ static int run(void *opaque)
   session *s = opaque;
   const settings *options = &s->options;
   int code = read_file(s);
+  if (code == TSR_EXIT_OK && strcmp(options->out, "-") != 0 && !path_is_writable(options->out)) {
+    tsr_cli_error("%s: cannot be written: %s", options->out, strerror(errno));
+    code = TSR_EXIT_INPUT;
+  }
   if (code == TSR_EXIT_OK) {
     code = translator_open(&s->translator, &options->translator);
   }

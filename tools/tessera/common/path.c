@@ -17,6 +17,20 @@ int path_exists(const char *path)
   return stat(path, &status) == 0;
 }
 
+int path_is_writable(const char *path)
+{
+  if (path_exists(path)) {
+    return access(path, W_OK) == 0;
+  }
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+  int fine = folder && access(folder, W_OK) == 0;
+  int reason = folder ? errno : ENOMEM;
+  free(folder);
+  errno = fine ? 0 : reason;
+  return fine;
+}
+
 int path_is_folder(const char *path)
 {
   struct stat status;

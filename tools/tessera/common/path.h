@@ -8,6 +8,9 @@
 #include <stddef.h>
 
 int path_exists(const char *path); /* 1 also for a folder */
+
+/* 1 if the file may be written, or made in its folder; otherwise errno says why not. */
+int path_is_writable(const char *path);
 int path_is_folder(const char *path);
 
 /* "folder/name", allocated; the caller frees it. NULL: memory ran out. */

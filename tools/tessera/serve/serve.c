@@ -13,6 +13,7 @@
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/lines.h"
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/serve/clock.h"
 #include "tools/tessera/serve/router.h"
 #include "tools/tessera/serve/service.h"
@@ -77,6 +78,10 @@ static int read_state(session *s, state **made)
   int code = serve_config_read(&s->options, &read->config);
   if (code == TSR_EXIT_OK && read->config->settings.keys) {
     code = api_keys_read(read->config->settings.keys, &read->keys);
+  }
+  const char *suggestions = code == TSR_EXIT_OK ? read->config->settings.suggestions : NULL;
+  if (suggestions && !path_is_writable(suggestions)) { /* it is opened when one comes */
+    tsr_cli_warning("--suggestions %s: cannot be written: %s", suggestions, strerror(errno));
   }
   if (code == TSR_EXIT_OK && read->config->settings.key_required && read->keys.n == 0) {
     tsr_cli_error("--key-required, but --keys names no key: every request would be refused");
