@@ -175,6 +175,13 @@ run 2 translate "$model" "$work/one.en"
 stderr_has "takes one file, but '$work/one.en' is given, too; a model is named by --model FOLDER"
 run 2 translate --model "$model" "$work/one.en" "$work/one.en"
 check 'the model was named' sh -c '! grep -q "model is named" "$1"' - "$err"
+# Long work is not done for a file that cannot be made.
+run 3 eval "$model" --source "$work/one.en" --reference "$work/one.en" --html "$work/none/page.html"
+stderr_has "$work/none/page.html: cannot be written: No such file"
+run 3 report --device $device --out "$work/none/page.html"
+stderr_has "$work/none/page.html: cannot be written: No such file"
+run 3 report --device $device --out "$work/page.html" --json "$work/none/numbers.json"
+stderr_has "$work/none/numbers.json: cannot be written: No such file"
 run 2 plan "$model" "$model"
 stderr_has "plan: takes one model, but '$model' is given, too"
 

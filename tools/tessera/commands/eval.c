@@ -119,7 +119,8 @@ static int check(void *opaque)
   if (code != TSR_EXIT_OK) {
     return code;
   }
-  return options->translator.model ? check_model(me, options) : check_files(me, options);
+  code = options->translator.model ? check_model(me, options) : check_files(me, options);
+  return code == TSR_EXIT_OK ? tsr_cli_check_output(options->html) : code;
 }
 
 /* ---- variants ---------------------------------------------------------------------------------------------------- */

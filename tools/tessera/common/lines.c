@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 
 int tsr_cli_lines_open(tsr_cli_lines *lines, const char *path)
 {
@@ -38,6 +39,16 @@ void tsr_cli_lines_finish(tsr_cli_lines *lines)
   }
   free(lines->text);
   memset(lines, 0, sizeof *lines);
+}
+
+int tsr_cli_check_output(const char *path)
+{
+  /* One that is there may be replaced although it is not writable itself. */
+  if (!path || strcmp(path, "-") == 0 || path_exists(path) || path_is_writable(path)) {
+    return TSR_EXIT_OK;
+  }
+  tsr_cli_error("%s: cannot be written: %s", path, strerror(errno));
+  return TSR_EXIT_INPUT;
 }
 
 const char *tsr_cli_path(const char *name)

@@ -29,6 +29,9 @@ const char *tsr_cli_path(const char *name);
  * one that is compressed or no text, is refused. */
 int tsr_cli_lines_next(tsr_cli_lines *lines, int *got);
 
+/* Before long work whose result is a file: says so if the file is not there and cannot be made. NULL: there is none. */
+int tsr_cli_check_output(const char *path);
+
 /* Flushes stdout; if something could not be written, says so. */
 int tsr_cli_flush(void);
 

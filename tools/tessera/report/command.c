@@ -110,6 +110,8 @@ static int check(void *opaque)
   } else if (code == TSR_EXIT_OK && !request->source != !request->reference) {
     code = tsr_cli_usage("report", "--source and --reference belong together");
   }
+  code = code == TSR_EXIT_OK ? tsr_cli_check_output(request->out) : code;
+  code = code == TSR_EXIT_OK ? tsr_cli_check_output(json) : code;
   free(beside);
   return code;
 }
