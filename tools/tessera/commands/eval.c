@@ -412,6 +412,12 @@ static int open_normalizer(session *s)
       return tsr_cli_no_memory();
     }
   }
+  if (in_model && !path_exists(in_model)) {
+    tsr_cli_error("%s is not there: --normalizer english needs a table of spellings, which --spellings names",
+                  in_model);
+    free(in_model);
+    return TSR_EXIT_INPUT;
+  }
   const char *spellings = in_model ? in_model : options->spellings;
   int code = tsr_cli_fail(tsr_normalizer_create(options->normalizer, 0, spellings, &s->normalizer));
   free(in_model);
