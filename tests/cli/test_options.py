@@ -89,6 +89,8 @@ def check_option(name, option, lines, every):
     check(f"{what}: no help", len(option["help"]) > 0)
     check(f"{what}: an unknown kind {option['kind']}",
           option["kind"] in ("flag", "switch", "integer", "number", "precision", "choice", *TEXTS))
+    check(f"{what}: shells do not complete a path",
+          {"FILE": "file", "FOLDER": "folder"}.get(option.get("metavar"), option["kind"]) == option["kind"])
     check(f"{what}: a value without a name in the help text",
           option["kind"] in ("flag", "switch") or option.get("metavar"))
     if option["name"] == "help":

@@ -24,6 +24,7 @@ LINES = [("tessera tr", {"translate", "train", "trace"}, {"eval"}),
          ("tessera translate --model too", {"tools"}, {"tests"}),
          ("tessera bench o", {"ops"}, {"load"}),
          ("tessera bench ops --dev", {"--device"}, {"--model"}),
+         ("tessera convert --out too", {"tools"}, {"tests"}),
          ("tessera help tr", {"translate", "train", "trace"}, {"eval"}),
          ("tessera info tools/de", {"tools/demo-model"}, {"tools/lab"})]
 ZSH_LINES = {"tessera translate --long-input s": "tessera translate --long-input split",

@@ -258,7 +258,7 @@ static void finish(void *opaque)
 }
 
 static const tsr_option rows[] = {
-    {"out", "FOLDER", TSR_OPTION_TEXT, TSR_FIELD(session, out),
+    {"out", "FOLDER", TSR_OPTION_FOLDER, TSR_FIELD(session, out),
      .help = "where to write; the folder is created if it is missing"},
     {"precision", "P", TSR_OPTION_PRECISION, TSR_FIELD(session, precision),
      .help = "store matrices as f32, f16, bf16, int8 or int4"},

@@ -16,11 +16,11 @@
 enum { MOST = 1 << 30, MOST_KIB = 1 << 20 };
 
 static const tsr_option rows[N_SERVE_OPTIONS + 1] = {
-    {"models", "FOLDER", TSR_OPTION_TEXT, FIELD(models),
+    {"models", "FOLDER", TSR_OPTION_FOLDER, FIELD(models),
      .help = "every model folder below this one is served: a direction, or all pairs of its languages"},
     {"listen", "ADDRESS:PORT", TSR_OPTION_TEXT, FIELD(listen), .preset = "127.0.0.1:5000",
      .help = "where to listen; port 0 takes a free one, and the server prints it"},
-    {"config", "FILE", TSR_OPTION_TEXT, FIELD(config),
+    {"config", "FILE", TSR_OPTION_FILE, FIELD(config),
      .help = "settings in YAML or JSON, with the names of these options; the command line comes first; SIGHUP reads "
              "it anew"},
     {"device", "D,..", TSR_OPTION_DEVICE, FIELD(devices), .is_list = 1, .repeats = 1,
@@ -57,11 +57,11 @@ static const tsr_option rows[N_SERVE_OPTIONS + 1] = {
      .help = "requests of an API key, or of an address without a key; 0: no limit"},
     {"characters-per-minute", "N", TSR_OPTION_INTEGER, FIELD(characters_per_minute), 0, MOST, .preset = "0",
      .help = "characters of their texts"},
-    {"keys", "FILE", TSR_OPTION_TEXT, FIELD(keys),
+    {"keys", "FILE", TSR_OPTION_FILE, FIELD(keys),
      .help = "hashes of API keys, a line each: the hash, and its requests and characters a minute if they are others"},
     {"key-required", NULL, TSR_OPTION_SWITCH, FIELD(key_required), .help = "refuse requests without a key",
      .preset = "false"},
-    {"suggestions", "FILE", TSR_OPTION_TEXT, FIELD(suggestions),
+    {"suggestions", "FILE", TSR_OPTION_FILE, FIELD(suggestions),
      .help = "translations that clients suggest are added to this file, one JSON object a line",
      .otherwise = "they are refused"},
     {"sound-limit", "MIB", TSR_OPTION_INTEGER, FIELD(sound_limit), 1, 100000, .preset = "100",
