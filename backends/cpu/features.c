@@ -41,8 +41,8 @@ static uint64_t saved_state(void)
   return (uint64_t)high << 32 | low;
 }
 
-/* VDPBF16PS has two products where an FMA has one. AMD's processors begin as many of them; Intel's, which have tiles for
- * bf16, begin one where they begin four FMAs. */
+/* VDPBF16PS has two products where an FMA has one. AMD's processors begin as many of them; Intel's, which have tiles
+ * for bf16, begin one where they begin four FMAs. */
 static uint32_t feature_bf16(void)
 {
   uint32_t a, b, c, d;

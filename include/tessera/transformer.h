@@ -293,7 +293,8 @@ TSR_API void tsr_transformer_destroy(tsr_transformer *transformer); /* takes NUL
 
 /* Teacher forcing: encoder output and logits of a batch.
  *   source [B, S], target [B, L] token ids, padded with any id;  source_lengths [B]
- *   encoder_output [B, S, D], D of the encoder, and logits [B, L, V] f32, or NULL; what lies beyond a sentence's length is unspecified
+ *   encoder_output [B, S, D], D of the encoder, and logits [B, L, V] f32, or NULL; what lies beyond a sentence's
+ *   length is unspecified
  * An encoder alone has no logits: logits and target are NULL. A decoder alone has no source: source, source_lengths and
  * encoder_output are NULL, and n_source is ignored. With M2M100 a pad within a sentence counts as a token: it takes a
  * position, while the original gives it none.

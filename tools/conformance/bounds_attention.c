@@ -514,9 +514,10 @@ static int add_term(const check_tensor *result, int64_t at, const check_tensor *
 
 /* One query: w = exp(z - lse), the difference rounded once, exp good to 3 + 2|z - lse| units;
  * dscore = w (f dy . v - delta), delta = dy . y: each product as dot_rows has it, f by a rounding, the difference and
- * the product by one each, and that with the slope of a cap by one more. dq, dk and dv are sums over keys and queries of products with these. Of reduced precision
- * the factors of each product but delta's carry their roundings, f w and dscore too. Returns 1 if a product may
- * overflow in one order and not in another, or be NaN where the rounding of a factor leaves 0. */
+ * the product by one each, and that with the slope of a cap by one more. dq, dk and dv are sums over keys and queries
+ * of products with these. Of reduced precision the factors of each product but delta's carry their roundings, f w and
+ * dscore too. Returns 1 if a product may overflow in one order and not in another, or be NaN where the rounding of a
+ * factor leaves 0. */
 static int bound_gradient(const check_values *values, const tsr_line_desc *line, const results *r, const int64_t *at,
                           const score *scores, const double *factor, int64_t n_scores)
 {
