@@ -125,7 +125,7 @@ for device in reference cpu; do
   stdout_has '8 tokens, the least likely is ▁toute with '
 done
 example 1 ./score nosuch cpu a b
-stderr_has 'nosuch/config.json'
+stderr_has 'nosuch: there is no such folder'
 example 1 ./score $model nosuch a b
 stderr_has "there is no device 'nosuch'"
 example 2 ./score $model cpu a
@@ -181,7 +181,7 @@ example 0 ./threads $model cpu reference # two devices share the texts
 translations >"$work/two.fr"
 check 'two devices translate differently' cmp -s "$work/two.fr" "$work/text.fr"
 example 1 ./threads nosuch
-stderr_has 'nosuch/config.json'
+stderr_has 'nosuch: there is no such folder'
 example 1 ./threads $model nosuch
 stderr_has "there is no device 'nosuch'"
 
@@ -200,7 +200,7 @@ for device in reference cpu; do
   check "translate on $device: other translations than those of tessera translate" cmp -s "$work/expected" "$work/found"
 done
 example 1 ./translate nosuch
-stderr_has 'nosuch/config.json'
+stderr_has 'nosuch: there is no such folder'
 example 1 ./translate $model nosuch
 stderr_has "there is no device 'nosuch'"
 
@@ -215,7 +215,7 @@ for device in reference cpu; do
   check "stream on $device: another translation than that of tessera translate" cmp -s "$out" "$work/found"
 done
 example 1 ./stream nosuch cpu "$sentence"
-stderr_has 'nosuch/config.json'
+stderr_has 'nosuch: there is no such folder'
 example 1 ./stream $model nosuch "$sentence"
 stderr_has "there is no device 'nosuch'"
 
