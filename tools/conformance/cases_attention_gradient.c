@@ -312,8 +312,8 @@ static void add_large(check_table *table)
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 40, .n_keys = 2003, .chain = 1, .dscores = 1, .seed = 1,
                     .rate = 0.1f));
   add(table, PARAMS(.n_batch = 1, .n_heads = 1, .n_queries = 2003, .n_keys = 40, .chain = 1));
-  add(table, PARAMS(.n_batch = 1, .n_queries = 150, .n_keys = 300, .k = 64, .j = 64, .softcap = 50.0f, .alpha = 0.5f,
-                    .chain = 1, .masking = causal));
+  add(table, PARAMS(.n_batch = 1, .n_queries = 150, .n_keys = 300, .k = 64, .j = 64, .softcap = 8.0f, .alpha = 0.5f,
+                    .chain = 1, .dscores = 1, .masking = causal));
   /* a batch of the base model; sentences of 300 tokens */
   add_pair(table, PARAMS(.n_batch = 4, .n_heads = 8, .n_queries = 64, .n_keys = 64, .k = 64, .j = 64, .chain = 1,
                          .seed = 1, .rate = 0.1f, .masking = check_maskings[11]));
