@@ -310,8 +310,7 @@ static tsr_ref shaped(tsr_program *program, const tsr_placement *place, const ts
   if (x == TSR_INVALID) {
     return x;
   }
-  tsr_ref view = tsr_program_reshape(program, x, shape);
-  return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, TSR_F32), *shape);
+  return tsr_program_as_shape(program, x, *shape);
 }
 
 /* Adds a contribution that covers its storage to one that is there already and does so too; 0 if there is none. The

@@ -10,12 +10,16 @@ static tsr_shape shape_of(const tsr_program *program, tsr_ref x)
   return tsr_tensor_shape(&program->tensors[x]);
 }
 
+tsr_ref tsr_program_as_shape(tsr_program *program, tsr_ref x, tsr_shape shape)
+{
+  tsr_ref view = tsr_program_reshape(program, x, &shape);
+  return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, tsr_ref_dtype(program, x)), shape);
+}
+
 tsr_ref tsr_program_as_rows(tsr_program *program, tsr_ref x, int64_t columns)
 {
   tsr_shape shape = shape_of(program, x);
-  tsr_shape rows = TSR_SHAPE(columns > 0 ? tsr_shape_elements(&shape) / columns : 0, columns);
-  tsr_ref view = tsr_program_reshape(program, x, &rows);
-  return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, tsr_ref_dtype(program, x)), rows);
+  return tsr_program_as_shape(program, x, TSR_SHAPE(columns > 0 ? tsr_shape_elements(&shape) / columns : 0, columns));
 }
 
 /* 1 if the products of a gradient may round their factors to bf16, as the product itself may. To f16 they may
@@ -140,13 +144,6 @@ void tsr_gradient_mask(tsr_program *program, tsr_gradient_call *call)
   gradient_of_biases(program, call, 1, call->in[0]);
 }
 
-/* x in another shape: a view where its strides allow it, else of a copy. */
-static tsr_ref reshaped(tsr_program *program, tsr_ref x, tsr_shape shape)
-{
-  tsr_ref view = tsr_program_reshape(program, x, &shape);
-  return view != TSR_INVALID ? view : tsr_reshape(program, tsr_copy(program, x, tsr_ref_dtype(program, x)), shape);
-}
-
 /* k or v [B, S, G, K] with a head for each of q's: [B, S, H, K]. */
 static tsr_ref each_head(tsr_program *program, tsr_ref x, int64_t heads)
 {
@@ -155,7 +152,7 @@ static tsr_ref each_head(tsr_program *program, tsr_ref x, int64_t heads)
   if (groups == heads) {
     return x;
   }
-  tsr_ref shared = reshaped(program, x, TSR_SHAPE(rows, groups, 1, width));
+  tsr_ref shared = tsr_program_as_shape(program, x, TSR_SHAPE(rows, groups, 1, width));
   shared = tsr_expand(program, shared, TSR_SHAPE(rows, groups, heads / groups, width));
   return tsr_reshape(program, tsr_copy(program, shared, tsr_ref_dtype(program, x)),
                      TSR_SHAPE(s.extent[0], s.extent[1], heads, width));

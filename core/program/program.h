@@ -66,6 +66,9 @@ int tsr_tensor_in_rows(const tsr_tensor_desc *tensor);
 /* x as a matrix of `columns`, copied if its strides do not allow that. x is valid. */
 tsr_ref tsr_program_as_rows(tsr_program *program, tsr_ref x, int64_t columns);
 
+/* x in another shape: a view where its strides allow it, else of a copy. */
+tsr_ref tsr_program_as_shape(tsr_program *program, tsr_ref x, tsr_shape shape);
+
 /* Rows of zeros, such as stand before and behind x [B, T, I]: [B, rows, I]. */
 tsr_ref tsr_program_zero_rows(tsr_program *program, tsr_ref x, int64_t rows);
 
