@@ -3,8 +3,8 @@
 """Signals under load. Usage: test_signals.py PROGRAM MODELS TIMES [TEST]
 
 SIGTERM, TIMES times at drawn moments: what the server has read of a request is answered whole, everything else refused.
-SIGHUP: no request is lost, though models are opened anew. TESSERA_SEED draws other moments. SLOW_RECEIVE:
-tests/faults/slow_receive.c, built; without it the test that needs it is skipped."""
+SIGHUP: no request is lost, though models are opened anew. TESSERA_SEED draws other moments. SLOW_RECEIVE, SLOW_ANSWER:
+tests/faults/slow_receive.c and slow_answer.c, built; without one the test that needs it is skipped."""
 import contextlib
 import json
 import os
@@ -19,7 +19,8 @@ import threading
 import time
 import unittest
 
-from test_serve import SENTENCE, TRANSLATION, Server
+from test_serve import MODELS, SENTENCE, TRANSLATION, Server
+from test_speech import BOUNDARY, MODEL as LISTENER, form, sound
 
 TIMES = int(sys.argv[3])
 SEED = int(os.environ.get("TESSERA_SEED") or time.time_ns() % 1000000)
@@ -229,6 +230,20 @@ class Terminated(unittest.TestCase):
                 got = one.ask(data[-10:])
                 self.assertEqual((got.is_whole, got.closes), (True, True), got.data)
             self.assertEqual(server.process.wait(timeout=120), 0)
+
+    @unittest.skipUnless("SLOW_ANSWER" in os.environ, "needs SLOW_ANSWER")
+    def test_a_thread_that_waits_behind_its_answer(self):
+        """The client has the answer and has left, and the server ends, before the thread lets go of the request."""
+        text = ("/translate", json.dumps({"q": SENTENCE, "source": "en", "target": "fr"}), "application/json")
+        heard = ("/v1/audio/transcriptions", form(sound("fox"), [("model", "a")]),
+                 f"multipart/form-data; boundary={BOUNDARY}")
+        # Memory that was given back is filled at once, if no cache keeps it.
+        filled = {"MALLOC_PERTURB_": "165", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+        slow = {"LD_PRELOAD": os.environ["SLOW_ANSWER"], "SLOW_ANSWER_MS": "1500", **filled}
+        for models, (path, body, kind) in ((MODELS, text), (LISTENER, heard)):
+            with Server("--beam", "1", models=models, environment=slow) as server:
+                self.assertEqual(server.ask("POST", path, body, kind)[0], 200)
+                self.assertEqual(server.end(), 0, server.log())
 
     def test_connections_that_the_system_has(self):
         """The server has accepted none of them when it is told to end: those with a request are answered, and the idle

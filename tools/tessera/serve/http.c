@@ -140,6 +140,7 @@ int http_start(const http_settings *settings, const http_handlers *handlers, htt
       close(listener);
     }
     http_stop(made);
+    http_destroy(made);
     return code;
   }
   return TSR_EXIT_OK;
@@ -225,6 +226,13 @@ void http_stop(http_server *server)
     pthread_cond_signal(&server->stops);
     pthread_mutex_unlock(&server->lock);
     pthread_join(server->reaper, NULL);
+  }
+}
+
+void http_destroy(http_server *server)
+{
+  if (!server) {
+    return;
   }
   watch_destroy(server->watch);
   pthread_cond_destroy(&server->stops);

@@ -57,7 +57,7 @@ typedef struct http_settings {
   double idle_seconds;        /* for a connection without a request; until its first byte, too */
 } http_settings;
 
-/* Listens and serves. *server is the caller's until http_stop. Returns an exit code, after it printed the reason. */
+/* Listens and serves. *server is the caller's until http_stop and http_destroy. Returns an exit code, after it printed the reason. */
 int http_start(const http_settings *settings, const http_handlers *handlers, http_server **server);
 
 /* Where it listens: "127.0.0.1:40000"; is_local: 1 if only this machine can reach it. */
@@ -75,6 +75,9 @@ int64_t http_stream_bytes(http_server *server);
 
 /* Ends all connections; no request is active, or its answer comes by itself. Takes NULL. */
 void http_stop(http_server *server);
+/* Behind http_stop, when every request has been released: who answered one lets go of it after its client has the
+ * answer. Takes NULL. */
+void http_destroy(http_server *server);
 
 /* A header of the request by its name, or NULL. Until the answer is given. */
 const char *http_header(const http_request *request, const char *name);

@@ -257,9 +257,10 @@ static void finish(void *opaque)
   pool_destroy(v->pool);
   pool_destroy(v->sound_pool);
   http_stop(v->http);
-  if (!models_destroy(v->models)) {
+  if (!models_destroy(v->models)) { /* ends the threads that answer */
     leave();
   }
+  http_destroy(v->http);
   limits_destroy(v->limits);
   tsr_runtime_destroy(s->runtime);
   files_finish(v);

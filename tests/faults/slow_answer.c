@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loaded before the server: a thread that has given an answer, and woken the one that sends it, waits SLOW_ANSWER_MS
+ * milliseconds behind the next lock that it lets go, as a thread does that has to wait for a processor.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static int (*wake)(int descriptor, eventfd_t value);
+static int (*let_go)(pthread_mutex_t *lock);
+static struct timespec pause_after;
+static _Thread_local int has_answered;
+
+__attribute__((constructor)) static void start(void)
+{
+  const char *text = getenv("SLOW_ANSWER_MS");
+  const long ms = text ? strtol(text, NULL, 10) : 0;
+  pause_after = (struct timespec){ms / 1000, ms % 1000 * 1000000};
+  *(void **)&wake = dlsym(RTLD_NEXT, "eventfd_write");
+}
+
+__attribute__((visibility("default"))) int eventfd_write(int descriptor, eventfd_t value)
+{
+  has_answered = gettid() != getpid(); /* the first thread wakes the other when the server ends */
+  return wake(descriptor, value);
+}
+
+__attribute__((visibility("default"))) int pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+  if (!let_go) { /* locks are used before `start` */
+    *(void **)&let_go = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+  }
+  const int status = let_go(lock);
+  if (has_answered) {
+    has_answered = 0;
+    nanosleep(&pause_after, NULL);
+  }
+  return status;
+}
