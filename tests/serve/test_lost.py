@@ -105,7 +105,8 @@ class Losing(unittest.TestCase):
             time.sleep(0.05)
 
     def start_with(self, device, environment, models=MODELS):
-        server = Server("--max-length", "24", "--beam", "1", models=models, device=device, environment=environment)
+        server = Server("--max-length", "24", "--beam", "1", "--timeout", "600", models=models, device=device,
+                        environment=environment)
         self.addCleanup(server.__exit__)
         return server
 

@@ -233,13 +233,14 @@ class Terminated(unittest.TestCase):
 
     @unittest.skipUnless("SLOW_ANSWER" in os.environ, "needs SLOW_ANSWER")
     def test_a_thread_that_waits_behind_its_answer(self):
-        """The client has the answer and has left, and the server ends, before the thread lets go of the request."""
+        """The client has the answer and has left, and the server ends, before the thread lets go of the request, and
+        before it lets go of the model."""
         text = ("/translate", json.dumps({"q": SENTENCE, "source": "en", "target": "fr"}), "application/json")
         heard = ("/v1/audio/transcriptions", form(sound("fox"), [("model", "a")]),
                  f"multipart/form-data; boundary={BOUNDARY}")
         # Memory that was given back is filled at once, if no cache keeps it.
         filled = {"MALLOC_PERTURB_": "165", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-        slow = {"LD_PRELOAD": os.environ["SLOW_ANSWER"], "SLOW_ANSWER_MS": "1500", **filled}
+        slow = {"LD_PRELOAD": os.environ["SLOW_ANSWER"], "SLOW_ANSWER_MS": "200", **filled}
         for models, (path, body, kind) in ((MODELS, text), (LISTENER, heard)):
             with Server("--beam", "1", models=models, environment=slow) as server:
                 self.assertEqual(server.ask("POST", path, body, kind)[0], 200)

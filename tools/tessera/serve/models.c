@@ -60,6 +60,7 @@ static int close_one(models *m)
   const int64_t bytes = by->bytes;
   instance_free(by);
   pthread_mutex_lock(&m->lock);
+  m->n_instances--;
   m->retired_bytes -= bytes;
   add_statistics(&m->statistics.translators, &last);
   return 1;
@@ -95,6 +96,7 @@ static void take_instance(models *m, model *of, instance *by)
   by->model = of;
   by->bytes = of->bytes;
   of->open = by;
+  m->n_instances++;
   m->looked_at = 0.0; /* the devices have changed */
 }
 
@@ -342,6 +344,7 @@ static void *end_thread(models *m)
 {
   m->n_running--;
   pthread_cond_broadcast(&m->stops);
+  pthread_cond_broadcast(&m->work); /* what ended this one ends those like it */
   pthread_mutex_unlock(&m->lock);
   return NULL;
 }
@@ -350,7 +353,7 @@ static void *run(void *user)
 {
   models *m = user;
   pthread_mutex_lock(&m->lock);
-  while (!m->is_stopping || m->all || m->closing) {
+  while (!m->is_stopping || m->all || m->n_instances > 0) {
     int was_busy = m->is_stopping ? drop_unused(m) || close_one(m) : work_once(m);
     if (!was_busy) {
       struct timespec until = clock_until(0.1);

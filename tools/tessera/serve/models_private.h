@@ -26,6 +26,7 @@ struct models {
   model_set *set;
   model *all; /* alive */
   instance *closing;
+  int32_t n_instances;          /* that were models' and are not closed: a thread may still have one in hand */
   int64_t retired_bytes;        /* of translators that are no model's any more, and are not closed */
   models_statistics statistics; /* of what is closed, and counts */
   device_list devices;          /* as they were looked at last */
