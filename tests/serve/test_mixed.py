@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A short mixed load, for the builds that find faults: requests of all kinds, clients that leave, broken HTTP, slow
-clients, a device that is lost, SIGHUP and SIGTERM. Usage: test_mixed.py PROGRAM MODELS [TEST]
+"""A short mixed load, for the builds that find faults: texts and sounds, requests of all kinds, clients that leave,
+broken HTTP, slow clients, a device that is lost, SIGHUP and SIGTERM. Usage: test_mixed.py PROGRAM MODELS [TEST]
 
 FAILING_DEVICE and BACKENDS as in test_lost.py. What a sanitizer finds ends the server, or changes its exit code."""
+import contextlib
 import json
 import os
 import random
@@ -16,6 +17,7 @@ import unittest
 
 import test_lost
 from test_serve import MODELS, SENTENCE, Server
+from test_speech import BOUNDARY, HEAR, MODEL as LISTENER, form, sound
 
 SEED = int(os.environ.get("TESSERA_SEED") or time.time_ns() % 1000000)
 BROKEN = [
@@ -33,9 +35,11 @@ class Mixed(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.gone = os.path.join(self.folder.name, "gone")
+        self.heard = set()
         self.config = os.path.join(self.folder.name, "settings.json")
         for name in ["demo-model", "second"]:
             os.symlink(os.path.join(MODELS, "demo-model"), os.path.join(self.folder.name, name))
+        os.symlink(LISTENER, os.path.join(self.folder.name, "listener"))
 
     def settle(self, beam):
         with open(self.config, "w", encoding="utf-8") as file:
@@ -43,7 +47,9 @@ class Mixed(unittest.TestCase):
 
     def disturb(self, server, draws, stop):
         """Clients that do wrong, one after the other."""
-        body = json.dumps({"q": "\n".join([SENTENCE] * 40), "source": "en", "target": "de"}).encode()
+        text = json.dumps({"q": "\n".join([SENTENCE] * 40), "source": "en", "target": "de"}).encode()
+        speech = form(sound("long31"), [("model", "a"), ("stream", "true")])
+        kind = f"multipart/form-data; boundary={BOUNDARY}"
         while not stop.is_set():
             with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
                 try:
@@ -52,9 +58,10 @@ class Mixed(unittest.TestCase):
                         s.settimeout(0.2)
                         s.recv(4096)
                     else: # leaves with a request or a stream in hand
-                        path = draws.choice([b"/translate", b"/translate/stream"])
-                        s.sendall(b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: "
-                                  b"%d\r\n\r\n" % (path, len(body)) + body)
+                        path = draws.choice(["/translate", "/translate/stream", HEAR])
+                        body, of = (speech, kind) if path == HEAR else (text, "application/json")
+                        s.sendall(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {of}\r\nContent-Length: "
+                                  f"{len(body)}\r\n\r\n".encode() + body)
                         time.sleep(draws.uniform(0, 0.1))
                 except OSError:
                     pass
@@ -68,6 +75,24 @@ class Mixed(unittest.TestCase):
             server.translate(target="fr", alignment=True, prefix="Le", continuations=3)
             server.ask("POST", "/v2/translate", {"text": [SENTENCE], "target_lang": "FR"})
             server.ask("POST", "/detect", {"q": SENTENCE})
+
+    def hear(self, server, draws):
+        """A sound, as a stream or whole. Keeps the text, or all that came instead, but that others are before it."""
+        is_stream = draws.random() < 0.5
+        body = form(sound("fox"), [("model", "a"), ("stream", "true" if is_stream else "false")])
+        status, got, _ = server.ask("POST", HEAR, body, f"multipart/form-data; boundary={BOUNDARY}")
+        if status == 200 and is_stream:
+            got = json.loads(got.strip().split("\n\n")[-1].removeprefix("data: "))
+        if status != 503:
+            self.heard.add(got["text"] if status == 200 and "text" in got else (status, str(got)))
+
+    def hear_on(self, server, draws, stop):
+        while not stop.is_set():
+            self.hear(server, draws)
+
+    def hear_at_end(self, server, draws):
+        with contextlib.suppress(OSError):
+            self.hear(server, draws)
 
     def test_all_at_once(self):
         print("TESSERA_SEED:", SEED)
@@ -85,7 +110,8 @@ class Mixed(unittest.TestCase):
             stop = threading.Event()
             others = [threading.Thread(target=self.disturb, args=(server, random.Random(SEED + i), stop))
                       for i in range(4)]
-            others += [threading.Thread(target=self.look, args=(server, random.Random(SEED), stop))]
+            others += [threading.Thread(target=one, args=(server, random.Random(SEED), stop))
+                       for one in (self.look, self.hear_on)]
             with load:
                 for t in others:
                     t.start()
@@ -104,9 +130,13 @@ class Mixed(unittest.TestCase):
                 for t in others:
                     t.join()
             self.assertEqual(load.wrong, [], server.log())
+            self.assertEqual([type(one) for one in self.heard], [str], (self.heard, server.log()))
+            last = threading.Thread(target=self.hear_at_end, args=(server, random.Random(SEED)))
             with test_lost.Load(server, load.expected):
+                last.start()
                 time.sleep(0.2)
                 code = server.end()
+            last.join()
             self.assertEqual(code, 0, server.log())
             self.assertNotIn("Sanitizer", server.log())
 
