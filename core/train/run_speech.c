@@ -295,6 +295,10 @@ tsr_status tsr_run_write_speech(const tsr_run *run, const char *folder, int32_t 
     json_object_set_new(generation, "max_length", json_integer(c->max_positions));
     json_object_set_new(generation, "num_beams", json_integer(beam > 0 ? beam : 1));
   }
+  const int32_t learns_timestamps = run->options->data->sounds->timestamps > 0;
+  if (!goes_on || (learns_timestamps && json_object_get(generation, "has_timestamps"))) {
+    json_object_set_new(generation, "has_timestamps", json_boolean(learns_timestamps));
+  }
   tsr_status status = write_json(folder, generation_config, generation);
   if (status == TSR_OK && goes_on) {
     status = read_json(tsr_model_folder(run->model), preprocessor_config, &preprocessor);

@@ -22,13 +22,14 @@ static const float forgetting_temperature = 0.5f; /* a text that took more is no
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Whether prefixes have languages and tasks: the folder says it, or the vocabulary's size does. And how times of words
- * are filtered. */
+/* Whether prefixes have languages and tasks: the folder says it, or the vocabulary's size does. Whether the model writes
+ * timestamps: it does, unless the folder says otherwise. And how times of words are filtered. */
 static tsr_status read_generation_config(tsr_transcriber *t, const char *folder)
 {
   char *path = tsr_path_join(folder, "generation_config.json");
   tsr_config file;
   t->median_width = MEDIAN_WIDTH;
+  t->has_timestamps = 1;
   t->is_multilingual = t->n_languages > 0 && t->config.target_vocabulary >= MULTILINGUAL_VOCABULARY;
   if (!path) {
     return tsr_fail_memory(1);
@@ -38,6 +39,7 @@ static tsr_status read_generation_config(tsr_transcriber *t, const char *folder)
     status = tsr_config_open(path, &file);
     if (status == TSR_OK) {
       tsr_config_bool(&file, "is_multilingual", &t->is_multilingual);
+      tsr_config_bool(&file, "has_timestamps", &t->has_timestamps);
       tsr_config_int(&file, "median_filter_width", 1, MOST_MEDIAN_WIDTH, &t->median_width);
       status = tsr_config_status(&file);
       tsr_config_finish(&file);
@@ -246,6 +248,7 @@ static tsr_status read_request(const tsr_transcriber *t, const tsr_transcribe_op
     TSR_TRY(tsr_transcribe_defaults(&r->options));
   }
   TSR_TRY(check(&r->options));
+  r->options.timestamps = r->options.timestamps && t->has_timestamps;
   r->search = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
   if (r->options.search) {
     TSR_TRY(TSR_SIZED_READ(tsr_generate_options, token_user, r->options.search, &r->search));

@@ -105,7 +105,9 @@ typedef struct tsr_transcribe_options {
   /* 1: a window is told the text before it, which helps with words that are cut, and may repeat a mistake. After a
    * window that took a temperature above 0.5 the text is forgotten. */
   int32_t condition_on_previous;
-  int32_t timestamps; /* 1: the model writes them; 0: each window is one segment */
+  /* 1: the model writes them, unless the folder's generation_config.json has has_timestamps false, as tsr_training_run
+   * writes it of a model that was trained without; 0: each window is one segment. */
+  int32_t timestamps;
   /* A window's text that is not good enough (tsr_speech_judge) is searched again with the next temperature; the last
    * one's is taken as it is. 0 is `search`; above, tokens are drawn, `best_of` times, and the likeliest text is
    * taken. */

@@ -80,7 +80,8 @@ check 'transcribe' test "$(json task_to_id.transcribe "$generation")" = 271
 check 'multilingual' test "$(json is_multilingual "$generation")" = true
 check 'alignment_heads' test "$(json alignment_heads.3.1 "$generation")" = 3
 check 'window' test "$(json n_samples "$work/model/preprocessor_config.json")" = 12800
-run 0 transcribe --model "$work/model" --device cpu --language en --no-timestamps $sounds
+check 'has_timestamps' test "$(json has_timestamps "$generation")" = false
+run 0 transcribe --model "$work/model" --device cpu --language en $sounds
 check 'another text is heard' cmp -s "$out" "$work/expected"
 run 0 info "$work/model"
 
@@ -105,6 +106,7 @@ stderr_has 'sounds/nobody.wav'
 # In parts it is the same training, bit for bit; so are the masks, and which windows are whole.
 parts='--batch-tokens 100 --whole-windows 0.5 --timestamps 0.5' # several batches of a pass
 train 0 $parts --steps 12 --out "$work/whole"
+check 'whole: has_timestamps' test "$(json has_timestamps "$work/whole/generation_config.json")" = true
 train 0 $parts --steps 5 --out "$work/parts"
 run 0 train --resume --out "$work/parts" --steps 12
 check 'resumed it is another' cmp "$work/whole/model.safetensors" "$work/parts/model.safetensors"
@@ -126,10 +128,14 @@ sed 's/"max_length": 24/"max_length": 20/' "$generation" >"$work/kept" && cp "$w
 run 0 train --speech "$work/paths" --target "$work/texts" --init "$work/model" --device cpu --steps 2 \
   --batch-tokens 400 --out "$work/tuned"
 check 'tuned: another generation_config.json' test "$(json max_length "$work/tuned/generation_config.json")" = 20
+check 'tuned: has_timestamps' test "$(json has_timestamps "$work/tuned/generation_config.json")" = false
+run 0 train --speech "$work/paths" --target "$work/texts" --init "$work/model" --device cpu --steps 2 \
+  --batch-tokens 400 --timestamps 1 --out "$work/timed"
+check 'timed: has_timestamps' test "$(json has_timestamps "$work/timed/generation_config.json")" = true
 check 'tuned: the recipe' grep -q '^source_positions: 40$' "$work/tuned/train/recipe.yaml"
 train 0 --steps 2 --language none --out "$work/english"
 check 'english: multilingual' test "$(json is_multilingual "$work/english/generation_config.json")" = false
-run 0 transcribe --model "$work/english" --device cpu --no-timestamps "$work/sounds/one.wav"
+run 0 transcribe --model "$work/english" --device cpu "$work/sounds/one.wav"
 
 # Languages and tasks of single sounds; what is too long is left out.
 sed 's/$/\tfr\ttranslate/' "$work/list.tsv" >"$work/french.tsv"
