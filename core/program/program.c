@@ -53,6 +53,61 @@ static int grow_lines(tsr_program *program)
   return ok;
 }
 
+/* The slot of a name, or the empty one that it would have. */
+static int32_t *slot_of(const tsr_program *program, const char *name)
+{
+  const uint32_t mask = (uint32_t)program->slot_room - 1;
+  uint32_t hash = 2166136261u; /* FNV-1a */
+  for (const char *c = name; *c; c++) {
+    hash = (hash ^ (unsigned char)*c) * 16777619u;
+  }
+  uint32_t at = hash & mask;
+  while (program->slots[at] != 0 && strcmp(program->names[program->slots[at]], name) != 0) {
+    at = (at + 1) & mask;
+  }
+  return &program->slots[at];
+}
+
+/* Room for one more name, while half of the slots stay empty; 0 without memory. */
+static int grow_slots(tsr_program *program)
+{
+  const int32_t room = program->slot_room;
+  if (program->slots_used < room / 2) {
+    return 1;
+  }
+  if (room > INT32_MAX / 2) {
+    return 0;
+  }
+  int32_t *before = program->slots;
+  const int32_t wanted = room > 0 ? 2 * room : 64;
+  int32_t *slots = calloc((size_t)wanted, sizeof *slots);
+  if (!slots) {
+    return 0;
+  }
+  program->slots = slots;
+  program->slot_room = wanted;
+  for (int32_t i = 0; i < room; i++) {
+    if (before[i] != 0) {
+      *slot_of(program, program->names[before[i]]) = before[i];
+    }
+  }
+  free(before);
+  return 1;
+}
+
+/* Gives a storage its name, which no other has; 0 without memory. */
+static int set_name(tsr_program *program, int32_t storage, const char *name)
+{
+  const char *copy = tsr_arena_text(&program->texts, name);
+  if (!copy || !grow_slots(program)) {
+    return 0;
+  }
+  program->names[storage] = copy;
+  *slot_of(program, copy) = storage;
+  program->slots_used++;
+  return 1;
+}
+
 tsr_status tsr_program_create(tsr_program **program)
 {
   tsr_program *created = calloc(1, sizeof *created);
@@ -65,7 +120,7 @@ tsr_status tsr_program_create(tsr_program **program)
       .tensor_size = sizeof(tsr_tensor_desc),
       .line_size = sizeof(tsr_line_desc),
   };
-  if (!grow_storages(created) || !grow_tensors(created) || !grow_lines(created)) {
+  if (!grow_storages(created) || !grow_tensors(created) || !grow_lines(created) || !grow_slots(created)) {
     tsr_program_destroy(created);
     return tsr_fail_memory(sizeof(tsr_line_desc));
   }
@@ -84,6 +139,7 @@ void tsr_program_destroy(tsr_program *program)
   free(program->storages);
   free(program->names);
   free(program->named);
+  free(program->slots);
   free(program->tensors);
   free(program->lines);
   tsr_arena_finish(&program->texts);
@@ -224,13 +280,15 @@ tsr_ref tsr_program_new(tsr_program *program, int32_t op, int32_t kind, const ch
     return tsr_program_fail(program, op, TSR_ERR_SHAPE, "%s: the extents %s are too large",
                             name[0] ? name : "the result", tsr_shape_print(shape, text, sizeof text));
   }
-  const char *copy = name[0] ? tsr_arena_text(&program->texts, name) : "";
-  if (!copy || !grow_storages(program)) {
+  if (!grow_storages(program)) {
     return fail_memory(program);
   }
   int32_t storage = program->desc.n_storages++;
   program->storages[storage] = (tsr_storage_desc){.kind = kind, .size = elements * size};
-  program->names[storage] = copy;
+  program->names[storage] = "";
+  if (name[0] && !set_name(program, storage, name)) {
+    return fail_memory(program);
+  }
   tsr_tensor_desc tensor = {.storage = storage, .dtype = dtype};
   set_contiguous(&tensor, shape);
   program->named[storage] = tsr_program_view(program, &tensor);
@@ -287,13 +345,11 @@ tsr_ref tsr_output(tsr_program *program, const char *name, tsr_ref x)
       return x;
     }
   }
-  const char *copy = tsr_arena_text(&program->texts, name);
-  if (!copy) {
+  int32_t storage = program->tensors[x].storage;
+  if (!set_name(program, storage, name)) {
     return fail_memory(program);
   }
-  int32_t storage = program->tensors[x].storage;
   program->storages[storage].kind = TSR_STORAGE_OUTPUT;
-  program->names[storage] = copy;
   program->named[storage] = x; /* which may have other extents than the line's result: matmul folds */
   return x;
 }
@@ -460,12 +516,8 @@ tsr_ref tsr_program_find(const tsr_program *program, const char *name)
   if (!name || !name[0]) {
     return TSR_NONE;
   }
-  for (int32_t i = 1; i < program->desc.n_storages; i++) {
-    if (strcmp(program->names[i], name) == 0) {
-      return program->named[i];
-    }
-  }
-  return TSR_NONE;
+  const int32_t storage = *slot_of(program, name);
+  return storage != 0 ? program->named[storage] : TSR_NONE;
 }
 
 static const tsr_tensor_desc *tensor_of(const tsr_program *program, tsr_ref x)

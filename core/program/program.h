@@ -20,6 +20,8 @@ struct tsr_program {
   const char **names; /* [n_storages]; "" for a temporary */
   tsr_ref *named;     /* [n_storages]: the tensor that the name stands for */
   int32_t storage_room, tensor_room, line_room, name_room, named_room;
+  int32_t *slots; /* [slot_room], a power of two: the storages that have names, by the hash of these; 0: empty */
+  int32_t slot_room, slots_used;
   tsr_arena texts;
   char scope[512];   /* the open scopes joined by '.' */
   const char *label; /* the scope's copy in `texts`; NULL: not copied yet */

@@ -277,13 +277,3 @@ tsr_status tsr_model_parameter_piece_sized(const tsr_model *model, int32_t index
   tsr_sized_fill(&known, sizeof known, info, size);
   return TSR_OK;
 }
-
-const tsr_parameter *tsr_model_find(const tsr_model *model, const char *name)
-{
-  for (int32_t i = 0; i < model->parameters.n; i++) {
-    if (strcmp(model->parameters.items[i].name, name) == 0) {
-      return &model->parameters.items[i];
-    }
-  }
-  return NULL;
-}

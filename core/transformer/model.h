@@ -53,6 +53,7 @@ typedef struct tsr_parameter_list {
   tsr_parameter *items;
   int32_t n;
   int32_t room;
+  const tsr_parameter **by_name; /* [n], sorted; in the arena of the names */
 } tsr_parameter_list;
 
 /* Token ids that live as long as their model: lists of what its folder asks of a search. */
@@ -114,6 +115,9 @@ tsr_status tsr_parameters_list(const tsr_transformer_config *config, tsr_arena *
 
 /* The same of a model, whose sides may differ from what its configuration says. */
 tsr_status tsr_parameters_list_model(const tsr_model *model, tsr_arena *arena, tsr_parameter_list *list) TSR_MUST_CHECK;
+
+/* Sorts a list anew from which parameters were taken. Errors: TSR_ERR_OUT_OF_MEMORY. */
+tsr_status tsr_parameters_sort(tsr_parameter_list *list, tsr_arena *arena) TSR_MUST_CHECK;
 
 /* The encoder's (0) or the decoder's (1) side of a model, and that of a configuration. */
 tsr_model_side tsr_model_side_of(const tsr_model *model, int32_t decoder);

@@ -323,7 +323,10 @@ tsr_status tsr_parameters_resolve(tsr_model *model)
     list->items[n] = list->items[i];
     n += is_there;
   }
-  list->n = n;
+  if (n < list->n) {
+    list->n = n;
+    TSR_TRY(tsr_parameters_sort(list, &model->arena));
+  }
   return tsr_parameters_check_unread(model);
 }
 

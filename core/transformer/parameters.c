@@ -328,6 +328,42 @@ static void add_numbers(lister *l, const tsr_model_side *side)
   add_distances(l, side->vectors);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+  return strcmp((*(const tsr_parameter *const *)a)->name, (*(const tsr_parameter *const *)b)->name);
+}
+
+static int compare_with_name(const void *name, const void *parameter)
+{
+  return strcmp(name, (*(const tsr_parameter *const *)parameter)->name);
+}
+
+tsr_status tsr_parameters_sort(tsr_parameter_list *list, tsr_arena *arena)
+{
+  const size_t size = (size_t)list->n * sizeof(const tsr_parameter *);
+  const tsr_parameter **sorted = tsr_arena_take(arena, size);
+  if (!sorted) {
+    return tsr_fail_memory(size);
+  }
+  for (int32_t i = 0; i < list->n; i++) {
+    sorted[i] = &list->items[i];
+  }
+  qsort(sorted, (size_t)list->n, sizeof(const tsr_parameter *), compare_names);
+  list->by_name = sorted;
+  return TSR_OK;
+}
+
+const tsr_parameter *tsr_model_find(const tsr_model *model, const char *name)
+{
+  const tsr_parameter_list *list = &model->parameters;
+  if (list->n == 0) {
+    return NULL;
+  }
+  const tsr_parameter *const *found =
+      bsearch(name, list->by_name, (size_t)list->n, sizeof(const tsr_parameter *), compare_with_name);
+  return found ? *found : NULL;
+}
+
 static tsr_status list_all(const tsr_transformer_config *config, const tsr_model_side *encoder,
                            const tsr_model_side *decoder, tsr_arena *arena, tsr_parameter_list *list)
 {
@@ -351,7 +387,7 @@ static tsr_status list_all(const tsr_transformer_config *config, const tsr_model
   add_numbers(&l, decoder);
   add_softcap(&l);
   add_window(&l);
-  return l.status;
+  return l.status == TSR_OK ? tsr_parameters_sort(list, arena) : l.status;
 }
 
 tsr_status tsr_parameters_list(const tsr_transformer_config *config, tsr_arena *arena, tsr_parameter_list *list)

@@ -422,6 +422,27 @@ static void test_outputs(void **state)
   assert_error(p, TSR_ERR_ARGUMENT, "'y' is taken");
 }
 
+/* Names are found as fast in a large program as in a small one: if each were compared with all others, this would take
+ * minutes, and the test be given up. */
+static void test_many_names(void **state)
+{
+  enum { MANY = 1 << 18 };
+  tsr_program *p = *state;
+  char name[64];
+  for (int32_t i = 1; i <= MANY; i++) {
+    snprintf(name, sizeof name, "decoder.layers.self_attention.weight.%d", (int)i);
+    assert_int_equal(tsr_program_find(p, name), TSR_NONE);
+    assert_int_equal(tsr_constant(p, name, TSR_F32, TSR_SHAPE(1)), i);
+  }
+  for (int32_t i = 1; i <= MANY; i++) {
+    snprintf(name, sizeof name, "decoder.layers.self_attention.weight.%d", (int)i);
+    assert_int_equal(tsr_program_find(p, name), i);
+  }
+  assert_int_equal(tsr_program_find(p, "decoder.layers.self_attention.weight.0"), TSR_NONE);
+  assert_int_equal(tsr_constant(p, name, TSR_F32, TSR_SHAPE(1)), TSR_INVALID);
+  assert_error(p, TSR_ERR_ARGUMENT, "is taken already");
+}
+
 static void test_scopes(void **state)
 {
   tsr_program *p = *state;
@@ -774,6 +795,7 @@ int main(void)
       TEST(test_reduced_precision),
       TEST(test_states),
       TEST(test_outputs),
+      TEST(test_many_names),
       TEST(test_scopes),
       cmocka_unit_test(test_slots),
       TEST(test_attention),

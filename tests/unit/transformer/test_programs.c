@@ -151,12 +151,34 @@ static void test_speech(void **state)
   tsr_model_close(model);
 }
 
+/* The parameters of the largest number of layers are found by their names, often: if each were compared with all
+ * others, this would take minutes, and the test be given up. */
+static void test_many_layers(void **state)
+{
+  (void)state;
+  enum { TIMES = 50 };
+  tsr_transformer_config config = marian_config();
+  config.encoder_layers = config.decoder_layers = TSR_MAX_LAYERS;
+  tsr_model *model;
+  assert_int_equal(tsr_model_create(&config, &model), TSR_OK);
+  const tsr_parameter_list *list = &model->parameters;
+  assert_true(list->n > 20 * TSR_MAX_LAYERS);
+  for (int32_t i = 0; i < TIMES * list->n; i++) {
+    const tsr_parameter *parameter = &list->items[i % list->n];
+    assert_ptr_equal(tsr_model_find(model, parameter->name), parameter);
+  }
+  assert_null(tsr_model_find(model, ""));
+  assert_null(tsr_model_find(model, "encoder.layers.1024.self_attention.qkv.weight"));
+  tsr_model_close(model);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_key),
       cmocka_unit_test(test_refs),
       cmocka_unit_test(test_speech),
+      cmocka_unit_test(test_many_layers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
