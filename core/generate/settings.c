@@ -211,8 +211,11 @@ static tsr_status check_beam(const tsr_generate_options *options)
   TSR_TRY(check_range("search", options->search, TSR_SEARCH_TRANSFORMERS, TSR_SEARCH_CTRANSLATE2));
   TSR_TRY(check_range("sample", options->sample, 0, 1));
   TSR_TRY(check_range("beam", options->beam, 1, TSR_MAX_BEAM));
-  if (options->sample && (options->beam > 1 || options->search == TSR_SEARCH_MARIAN)) {
+  if (options->sample && options->beam > 1) {
     return tsr_fail(TSR_ERR_UNSUPPORTED, "sampling takes no beams: beam should be 1; it is %d", (int)options->beam);
+  }
+  if (options->sample && options->search == TSR_SEARCH_MARIAN) {
+    return tsr_fail(TSR_ERR_UNSUPPORTED, "sampling is no search of Marian's kind, which keeps beams");
   }
   if (!options->sample && tsr_search_is_beam(options) && tsr_beam_wanted(options) < most) {
     most = tsr_beam_wanted(options); /* patience below 1 */
@@ -309,7 +312,7 @@ tsr_status tsr_generate_check_options(const tsr_transformer_config *config, cons
   }
   if (config->encoder_layers == 0 && (options->attention || options->coverage_penalty > 0.0f || options->shortlist)) {
     return tsr_fail(TSR_ERR_UNSUPPORTED,
-                    "attention, coverage_penalty and shortlist need an encoder; the model is a decoder alone");
+                    "attention, a coverage penalty and a shortlist need an encoder; the model is a decoder alone");
   }
   if (options->shortlist && (options->shortlist->source_vocabulary > config->source_vocabulary ||
                              options->shortlist->target_vocabulary > config->target_vocabulary)) {

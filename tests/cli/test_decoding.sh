@@ -85,7 +85,9 @@ translate 0 --json --attention --attention-layer 1 --attention-heads 0,2 "$work/
 check 'attention: the same of other heads' test "$(json attention.0.0 "$out")" != "$(json attention.0.0 "$work/json")"
 translate 2 --json --attention --attention-heads 0,x "$work/one.en"
 translate 2 --json --attention --attention-heads 6 "$work/one.en"
-stderr_has '6 heads'
+stderr_has '--attention-heads is 0x40; the decoder has 6 heads'
+translate 2 --json --attention --attention-layer 9 "$work/one.en"
+stderr_has '--attention-layer is 9; it should be 0 to'
 translate 2 --attention "$work/one.en"
 stderr_has '--json'
 

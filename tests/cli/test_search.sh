@@ -86,7 +86,11 @@ stderr_has '--top-k is for sampling'
 search 2 cpu --max-length-factor 2 "$work/three.en"
 stderr_has '--max-length-factor is for Marian'
 search 2 cpu --beam 2 --n-best 3 "$work/three.en"
-stderr_has 'n_best is 3; it should be 1 to 2'
+stderr_has '--n-best is 3; it should be 1 to 2'
+search 2 cpu --forced-bos 99999 "$work/three.en"
+stderr_has '--forced-bos is 99999; it should be -1 to'
+search 2 cpu --search marian --sample "$work/three.en"
+stderr_has 'sampling is no search of Marian'
 search 2 cpu --suppress 99999 "$work/three.en"
 stderr_has 'suppressed token is 99999'
 search 2 cpu --beam 2 --sample "$work/three.en"

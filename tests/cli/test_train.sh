@@ -130,7 +130,7 @@ check 'relative: trained on in another form' grep -q '^max_distance: 3$' "$work/
 train 2 --out "$work/none" --init "$work/relative" --vocab "$work/separate" --steps 2 --max-distance 4
 stderr_has "has max_distance '3', not '4': leave it out"
 train 2 --out "$work/none" $small --position-encoding relative --steps 2 --vocab "$work/separate"
-stderr_has 'position_encoding is for nn_transformer'
+stderr_has '--position-encoding is for nn_transformer'
 train 0 --out "$work/marian" $small --steps 2 --vocab "$work/separate"
 run 0 translate --model "$work/marian" --device cpu --max-length 8 "$work/text"
 paste "$data/test.en" "$data/test.fr" | head -n 200 >"$work/both.tsv"
@@ -216,7 +216,7 @@ run 0 train --resume --out "$work/full"
 
 # What would never end, or be found bad after hours, is found at once.
 run 2 train --tsv "$work/both.tsv" --vocab "$work/vocab" --device cpu $small --patience 2 --out "$work/none"
-stderr_has 'valid_source is missing'
+stderr_has '--valid-source is missing'
 train 2 --out "$work/until" $small --criterion loss --until 20
 stderr_has 'compared by their loss'
 run 2 train $toy --until 99 --out "$work/share"
@@ -232,7 +232,7 @@ train 3 --out "$work/unvalidated" $small --valid-source "$work/empty" --valid-ta
 stderr_has 'no sentence pairs'
 check 'unvalidated: steps were made' test ! -s "$work/unvalidated/train/log.csv"
 train 2 --out "$work/none" $small --norm-first
-stderr_has 'norm_first is for nn_transformer'
+stderr_has '--norm-first is for nn_transformer'
 
 # Bad recipes.
 bad()

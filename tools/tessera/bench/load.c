@@ -405,13 +405,17 @@ static int open_translator(session *s, const char *device, int32_t static_batche
 static int choose_search(session *s, const tsr_translator *translator)
 {
   s->search = (tsr_generate_options){TSR_SIZED(tsr_generate_options)};
-  tsr_status status = tsr_generate_defaults(tsr_translator_model(translator), &s->search);
+  const tsr_model *model = tsr_translator_model(translator);
+  tsr_status status = tsr_generate_defaults(model, &s->search);
   if (status != TSR_OK) {
     return tsr_cli_fail_input(status);
   }
   s->search.n_best = 1;
   search_lists_finish(&s->lists);
-  return search_settings_apply(&s->options.search, &s->lists, &s->search);
+  const int code = search_settings_apply(&s->options.search, &s->lists, &s->search);
+  return code == TSR_EXIT_OK
+             ? tsr_cli_fail_input(search_settings_check_file(&s->options.search, tsr_model_folder(model), &s->search))
+             : code;
 }
 
 static int open_subject(session *s, int32_t index)

@@ -30,7 +30,8 @@ static tsr_status choose_search(instance *by)
   if (positions > 0 && by->search.max_length > positions) {
     by->search.max_length = positions;
   }
-  return tsr_generate_check(opened, &by->search);
+  status = search_settings_check_file(&settings->search, tsr_model_folder(opened), &by->search);
+  return status == TSR_OK ? tsr_generate_check(opened, &by->search) : status;
 }
 
 int instance_is_about_device(tsr_status status)

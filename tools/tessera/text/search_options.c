@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/tessera/common/message.h"
+#include "tools/tessera/common/path.h"
 #include "tools/tessera/options/options.h"
 #include "tools/tessera/options/values.h"
 
@@ -299,4 +300,47 @@ int search_settings_check(const search_settings *settings, const tsr_generate_op
     }
   }
   return TSR_EXIT_OK;
+}
+
+tsr_status search_settings_check_file(const search_settings *settings, const char *folder,
+                                      const tsr_generate_options *options)
+{
+  static const char name[] = "generation_config.json";
+  const int is_chosen = settings->is_given[SEARCH_BEAM] || settings->is_given[SEARCH_SAMPLE];
+  if (is_chosen || !options->sample || options->beam == 1) {
+    return TSR_OK;
+  }
+  char *path = path_join(folder, name);
+  if (!path) {
+    return tsr_fail(TSR_ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  const int is_there = path_exists(path);
+  free(path);
+  return tsr_fail(TSR_ERR_UNSUPPORTED,
+                  "%s/%s: keys 'do_sample' and 'num_beams': sampling takes no beams, and num_beams is %d: --sample or "
+                  "--no-sample chooses",
+                  folder, is_there ? name : "config.json", (int)options->beam);
+}
+
+int search_settings_fail(tsr_status status)
+{
+  static const struct {
+    const char *field, *option;
+  } names[] = {
+      {"n_best", "n-best"},
+      {"forced_bos_id", "forced-bos"},
+      {"forced_eos_id", "forced-eos"},
+      {"alternatives", "alternatives"},
+      {"attention_layer", "attention-layer"},
+      {"attention_heads", "attention-heads"},
+  };
+  const char *message = tsr_error_message();
+  for (size_t i = 0; i < sizeof names / sizeof names[0] && status != TSR_OK; i++) {
+    const size_t size = strlen(names[i].field);
+    if (strncmp(message, names[i].field, size) == 0 && strncmp(message + size, " is ", 4) == 0) {
+      tsr_cli_error("--%s%s", names[i].option, message + size);
+      return tsr_cli_exit_code(status);
+    }
+  }
+  return tsr_cli_fail(status);
 }

@@ -60,6 +60,15 @@ extern const tsr_option_table search_options;
 /* Options that the search they belong to is not asked for are a wrong command line. Returns an exit code. */
 int search_settings_check(const search_settings *settings, const tsr_generate_options *options);
 
+/* TSR_ERR_UNSUPPORTED, naming the file, if the model's folder asks for sampling and for beams, and the command line
+ * chooses neither. */
+tsr_status search_settings_check_file(const search_settings *settings, const char *folder,
+                                      const tsr_generate_options *options);
+
+/* Reports what the library said of options of a search, by the names that the command line has for them. Returns the
+ * exit code. */
+int search_settings_fail(tsr_status status);
+
 /* Puts what was given into options; lists outlives them, and is finished also after a failure. Sampling is without
  * beams: --sample without --beam means a beam of 1, and --beam above 1 without --sample that nothing is drawn. Returns
  * an exit code. */

@@ -195,11 +195,15 @@ static int check_options(const translator *t)
     tsr_cli_error("--split: at least two devices are needed, as in --device vulkan:0,vulkan:1");
     return TSR_EXIT_USAGE;
   }
-  tsr_status status = tsr_generate_check(t->model, &t->options);
+  tsr_status status = search_settings_check_file(&t->settings->search, tsr_model_folder(t->model), &t->options);
+  if (status != TSR_OK) {
+    return tsr_cli_fail_input(status);
+  }
+  status = tsr_generate_check(t->model, &t->options);
   if (status != TSR_ERR_ARGUMENT && status != TSR_ERR_UNSUPPORTED) {
     return search_settings_check(&t->settings->search, &t->options);
   }
-  tsr_cli_error("%s", tsr_error_message());
+  (void)search_settings_fail(status);
   return TSR_EXIT_USAGE;
 }
 
@@ -431,7 +435,7 @@ int translator_search(translator *t, const tsr_generate_options *options, transl
   }
   tsr_cli_progress_clear(&t->progress);
   if (status != TSR_OK) {
-    return tsr_cli_fail(status);
+    return search_settings_fail(status);
   }
   tell_sources(t);
   t->parts = 0;

@@ -149,12 +149,17 @@ static int check_recipe(const char *me, const recipe *r, int dry_run)
   if (!dry_run && r->steps == 0 && r->epochs == 0 && r->minutes <= 0.0 && r->patience == 0 && r->until <= 0.0) {
     return tsr_cli_usage(me, "one of --steps, --epochs, --minutes, --patience and --until is needed for it to end");
   }
+  if (!has_task && is_empty(r->valid_source) &&
+      (r->patience > 0 || r->until > 0.0 || !is_empty(r->criterion) || !is_empty(r->valid_target))) {
+    return tsr_cli_usage(me, "--patience, --until, --criterion and --valid-target need validations: --valid-source is "
+                             "missing");
+  }
   if (r->norm_first && strcmp(r->family, "marian") == 0 && !is_model) {
-    return tsr_cli_usage(me, "a model of the family marian has its norms after the sublayers: norm_first is for "
+    return tsr_cli_usage(me, "a model of the family marian has its norms after the sublayers: --norm-first is for "
                              "nn_transformer");
   }
   if (!is_empty(r->position_encoding) && strcmp(r->family, "marian") == 0 && !is_model) {
-    return tsr_cli_usage(me, "a model of the family marian has sinusoids: position_encoding is for nn_transformer");
+    return tsr_cli_usage(me, "a model of the family marian has sinusoids: --position-encoding is for nn_transformer");
   }
   return TSR_EXIT_OK;
 }
