@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives everything that the page offers, in both colour schemes and two widths, against the mock server.
 import {readFileSync, writeFileSync} from 'node:fs';
+import {runInNewContext} from 'node:vm';
 import {
   appears, asked, at, axe, base, check, chosen, counted, equal, finish, fits, focused, fox, isShown, launch, marks,
   recorded, tell, textOf, translate, translation, until, visit, word,
@@ -353,6 +354,7 @@ const features = {
     equal([await textOf(page, 'record'), await page.getAttribute('#record', 'aria-pressed')],
       ['Stop recording', 'true'], 'how to end it');
     await axe(page, 'while it records');
+    const recording = await page.evaluateHandle('speech.recording');
     await page.click('#record');
     await until(page, 'heard', () => page.locator('#sound-list .name').allTextContents(), ['Recording 1.wav']);
     await page.locator('#sound-list .segments').waitFor();
@@ -360,6 +362,7 @@ const features = {
     equal([body.format, body.rate], ['RIFF', 16000], 'WAV at the models\' rate');
     check(body.size > 32000 && body.size < 32000 * 30, 'its length', body.size);
     check(body.peak > 300, 'its loudness', body.peak);
+    check(await recording.evaluate(one => one.pieces.at(-1).length < 4096), 'to its end');
     equal([await textOf(page, 'record'), await textOf(page, 'record-state')], ['Record', ''], 'ended');
     await page.leave();
     // A file that the server cannot read, and the browser can: here a sound of another rate behind a wrong name.
@@ -383,6 +386,28 @@ const features = {
     await other.getByLabel('Try a.wav again').click();
     await other.locator('#sound-list .segments').waitFor();
     await other.leave();
+  },
+
+  // What is left when a recording ends is shorter than a piece, and is handed over, too.
+  async recorder() {
+    const posted = [];
+    let Recorder;
+    runInNewContext(await (await fetch(`${base}app/recorder.js`)).text(), {
+      AudioWorkletProcessor: class {
+        port = {postMessage: piece => posted.push(piece && [...piece])};
+      },
+      registerProcessor: (name, made) => {
+        Recorder = made;
+      },
+    });
+    const recorder = new Recorder();
+    const block = new Float32Array(128).fill(0.5);
+    for (let i = 0; i < 40; i++) check(recorder.process([[block]]), 'it goes on');
+    equal(posted.map(piece => piece.length), [4096], 'a piece');
+    recorder.port.onmessage({data: 'end'});
+    equal(posted.map(piece => piece && piece.length), [4096, 1024, null], 'the rest');
+    check(posted[1].every(sample => sample === 0.5), 'its samples');
+    check(!recorder.process([[block]]), 'it ends');
   },
 
   async copies(browser, look) {

@@ -4,6 +4,7 @@
 
 const RATE = 16000; // of what the models hear
 const LONGEST_RECORDING = 20 * 60; // seconds, which the browser keeps in memory
+const LAST_PIECE = 5000; // milliseconds that the end of a recording is waited for
 const MOST_DECODED = 64 << 20; // bytes of a file that the browser decodes where the server cannot
 
 const speech = {
@@ -70,7 +71,9 @@ async function asWav(bytes) {
 }
 
 async function startRecording() {
-  const recording = {pieces: [], seconds: 0, timer: 0, stream: null, context: null, isStopped: false};
+  const recording = {
+    pieces: [], seconds: 0, timer: 0, stream: null, context: null, node: null, isStopped: false, ended: () => {},
+  };
   speech.recording = recording;
   by('record').disabled = true;
   try {
@@ -78,9 +81,14 @@ async function startRecording() {
     recording.context = new AudioContext();
     await recording.context.audioWorklet.addModule('app/recorder.js');
     const node = new AudioWorkletNode(recording.context, 'recorder');
-    node.port.onmessage = event => {
-      recording.pieces.push(event.data);
-      recording.seconds += event.data.length / recording.context.sampleRate;
+    recording.node = node;
+    node.port.onmessage = ({data}) => {
+      if (!data) {
+        recording.ended();
+        return;
+      }
+      recording.pieces.push(data);
+      recording.seconds += data.length / recording.context.sampleRate;
       if (recording.seconds >= LONGEST_RECORDING && !recording.isStopped) stopRecording();
     };
     recording.context.createMediaStreamSource(recording.stream).connect(node);
@@ -107,9 +115,19 @@ function endRecording(recording) {
   drawRecording();
 }
 
+// What was said since the last piece. A browser that computes no sound any more has none.
+const lastPiece = recording => new Promise(resolve => {
+  recording.ended = resolve;
+  setTimeout(resolve, recording.context.state === 'running' ? LAST_PIECE : 0);
+  recording.node.port.postMessage('end');
+});
+
 async function stopRecording() {
   const recording = speech.recording;
   const rate = recording.context.sampleRate;
+  if (recording.isStopped) return;
+  recording.isStopped = true;
+  await lastPiece(recording);
   endRecording(recording);
   const samples = new Float32Array(recording.pieces.reduce((sum, piece) => sum + piece.length, 0));
   let at = 0;
