@@ -266,6 +266,24 @@ class Terminated(unittest.TestCase):
                     self.assertEqual(one.socket.recv(1), b"")
                 self.assertEqual(server.process.wait(timeout=120), 0)
 
+    @unittest.skipUnless("SLOW_RECEIVE" in os.environ, "needs SLOW_RECEIVE")
+    def test_connections_of_a_thread_that_waits(self):
+        """The thread that accepts waits for a processor, for some seconds, when the server is told to end: a connection
+        that the system makes meanwhile is answered."""
+        data = request("/translate", {"q": SENTENCE, "source": "en", "target": "fr"})
+        slow = {"LD_PRELOAD": os.environ["SLOW_RECEIVE"], "SLOW_RECEIVE_MS": "4000"}
+        with Server("--beam", "1", environment=slow) as server, Client(server) as first:
+            first.socket.sendall(data)
+            time.sleep(0.5) # it is read by now
+            with Client(server) as second:
+                second.socket.sendall(data)
+                server.process.send_signal(signal.SIGTERM)
+                for one in (first, second):
+                    got = one.ask(b"")
+                    self.assertEqual((got.is_whole, one.was_reset), (True, False), got.data)
+                    self.assertIn(got.status, (200, 503))
+            self.assertEqual(server.process.wait(timeout=120), 0)
+
 
 class Reloaded(unittest.TestCase):
     def test_nothing_is_lost(self):

@@ -72,6 +72,7 @@ static void *run_daemon(void *user)
     eventfd_read(server->wake, &n);
     atomic_store(&server->is_woken, 0);
     MHD_run(server->daemon);
+    atomic_fetch_add(&server->n_turns, 1);
     if (atomic_load(&server->has_no_listener)) {
       end_idle(server);
     }
@@ -153,26 +154,31 @@ const char *http_listens(const http_server *server, int *is_local)
 }
 
 /* Waits until the connections that the system has made are accepted: it resets those that still wait when the listener
- * closes. The wait ends when as many were accepted as the system keeps, or none for a second: beyond the most
- * connections none is. */
-static void accept_waiting(http_server *server)
+ * closes. The wait ends when as many were accepted as the system keeps, or none in so many turns of the thread that
+ * accepts, a second or more: beyond the most connections none is. Turns are counted, not time: on a busy machine that
+ * thread may wait for a processor for long. */
+static void accept_waiting(http_server *server, int (*gives_up)(void *user), void *user)
 {
+  enum { MOST_QUIET = 1000 };
   const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_LISTEN_FD);
   struct pollfd waiting = {.fd = info ? (int)info->listen_fd : -1, .events = POLLIN};
   const struct timespec pause = {.tv_nsec = 1000000};
-  long long first = atomic_load(&server->n_accepted), last = first;
-  for (int quiet = 0; quiet < 1000 && last - first < HTTP_BACKLOG && poll(&waiting, 1, 0) > 0;) {
+  long long first = atomic_load(&server->n_accepted), last = first, turns = atomic_load(&server->n_turns);
+  for (int quiet = 0;
+       quiet < MOST_QUIET && last - first < HTTP_BACKLOG && poll(&waiting, 1, 0) > 0 && !gives_up(user);) {
+    http_wake(server);
     nanosleep(&pause, NULL);
-    long long now = atomic_load(&server->n_accepted);
-    quiet = now == last ? quiet + 1 : 0;
+    const long long now_turns = atomic_load(&server->n_turns), now = atomic_load(&server->n_accepted);
+    quiet = now == last ? quiet + (now_turns != turns) : 0;
     last = now;
+    turns = now_turns;
   }
 }
 
 int http_drain(http_server *server, int (*gives_up)(void *user), void *user)
 {
   atomic_store(&server->is_draining, 1);
-  accept_waiting(server);
+  accept_waiting(server, gives_up, user);
   int listener = (int)MHD_quiesce_daemon(server->daemon);
   if (listener >= 0) {
     close(listener);

@@ -85,6 +85,7 @@ struct http_server {
   connection *connections;
   atomic_llong n_connections;
   atomic_llong n_accepted; /* connections from the start on */
+  atomic_llong n_turns;    /* in which the thread that runs the daemon took what there was */
   atomic_llong n_active;
   atomic_llong n_suspended; /* requests that wait for their answers */
   atomic_llong stream_bytes;
