@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/base/status.h"
-#include "core/text/corpus.h"
 #include "core/text/text_file.h"
 
 struct tsr_corpus {

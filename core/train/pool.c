@@ -7,7 +7,6 @@
 
 #include "core/base/sized.h"
 #include "core/base/status.h"
-#include "core/text/corpus.h"
 
 enum {
   DEFAULT_EXAMPLES = 100000,

@@ -4,7 +4,7 @@
  *
  * The file's content, or else its name, says which of these it is:
  *   plain text   one sentence a line
- *   TSV          one pair a line: source and target are its first two columns, split at tabs; more are left out
+ *   TSV          one pair a line: source and target are its first two columns, split at tabs
  *   SGM          what WMT distributed until 2020: <srcset>, <refset> or <tstset>, <doc>, <seg id="1">text</seg>. It
  *                is not well-formed XML. Only the text in <seg> is read, without white space at its ends, and with one
  *                space for white space inside; character references (&amp; &#39; &nbsp; ...) stand for characters,
@@ -108,6 +108,10 @@ TSR_API void tsr_corpus_close(tsr_corpus *corpus); /* takes NULL */
  * Errors: TSR_ERR_IO; TSR_ERR_FORMAT: a file that ends before the other (which one, and where), a line of a TSV without
  * a tab, segments of a document whose ids differ, and those of tsr_text_file_next, naming file and line. */
 TSR_API tsr_status tsr_corpus_next(tsr_corpus *corpus, tsr_corpus_pair *pair, int32_t *end) TSR_MUST_CHECK;
+
+/* Column 3 or a further one of the line that the last pair was, in a TSV: not NUL-terminated, valid as the pair is; ""
+ * where there is none. */
+TSR_API void tsr_corpus_column(const tsr_corpus *corpus, int32_t column, const char **text, size_t *size);
 
 TSR_API void tsr_corpus_tell(const tsr_corpus *corpus, tsr_corpus_position *position);
 

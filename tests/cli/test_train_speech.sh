@@ -99,6 +99,28 @@ run 2 eval "$work/model" --source "$work/list.tsv" --compare greedy,beam4
 stderr_has 'the model hears sounds'
 run 2 eval "$work/model" --source "$work/list.tsv" --target-lang fr
 stderr_has '--target-lang is for text'
+# Languages and tasks of single sounds: what is heard is what transcribe hears so, and in the list's order.
+awk -F '\t' -v OFS='\t' '{ print $1, $2, NR % 2 ? "" : "French", NR % 3 ? "" : "translate" }' "$work/list.tsv" \
+  >"$work/mixed.tsv"
+run 0 eval "$work/model" --source "$work/mixed.tsv" --device cpu --source-lang en --sentences "$work/errors"
+cut -f4 "$work/errors" >"$work/heard"
+ends='s/^ *//; s/ *$//'
+i=0
+for sound in $sounds; do
+  i=$((i + 1))
+  language=$([ $((i % 2)) = 0 ] && echo fr || echo en)
+  task=$([ $((i % 3)) = 0 ] && echo translate || echo transcribe)
+  run 0 transcribe --model "$work/model" --device cpu --language $language --task $task --no-timestamps --forget \
+    --temperature 0 --no-speech-limit 1 "$sound"
+  check "eval: sound $i in $language is not as transcribe hears it" \
+    test "$(sed -n "${i}p" "$work/heard" | sed "$ends")" = "$(tr '\n' ' ' <"$out" | sed "$ends")"
+done
+sed 's/$/\txx/' "$work/list.tsv" >"$work/bad.tsv"
+run 3 eval "$work/model" --source "$work/bad.tsv" --device cpu
+stderr_has "bad.tsv, pair 1: "
+sed 's/$/\ten\tsing/' "$work/list.tsv" >"$work/bad.tsv"
+run 3 eval "$work/model" --source "$work/bad.tsv" --device cpu
+stderr_has "bad.tsv, pair 1: there is no task 'sing'"
 sed 's/one.wav/nobody.wav/' "$work/list.tsv" >"$work/lost.tsv"
 run 3 eval "$work/model" --source "$work/lost.tsv" --device cpu
 stderr_has 'sounds/nobody.wav'

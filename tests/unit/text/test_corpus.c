@@ -14,7 +14,6 @@
 
 #include "core/base/utf8.h"
 #include "core/text/character_reference.h"
-#include "core/text/corpus.h"
 #include "tessera/corpus.h"
 #include "tessera/text.h"
 #include "tests/support/temporary.h"

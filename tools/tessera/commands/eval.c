@@ -305,7 +305,7 @@ static int add_pair(session *s, const tsr_corpus_pair *pair, int64_t number, int
   source = options->translator.model ? outputs[0] : source;
   code = evaluation_add(e, pair->number, source, references);
   if (s->hears && code == TSR_EXIT_OK) {
-    code = listener_add(&s->listener, pair->source, pair->source_size);
+    code = listener_add(&s->listener, s->corpus, pair);
   } else if (options->translator.model && code == TSR_EXIT_OK) {
     code = translator_add(&s->translator, options->source, pair->number, pair->source, pair->source_size);
   }
@@ -525,9 +525,9 @@ static const tsr_choice normalizers[] = {
 
 static const tsr_option rows[] = {
     {"source", "FILE", TSR_OPTION_FILE, FIELD(source),
-     .help =
-         "sentences to translate; - is standard input. For a model of speech: a list of sounds, a path a "
-         "line, relative to the list's folder. With --hypothesis: the sentences that were translated, for --analysis"},
+     .help = "sentences to translate; - is standard input. For a model of speech: a list of sounds, a path a "
+             "line, relative to the list's folder; a third column names the language, a fourth the task (transcribe, "
+             "translate). With --hypothesis: the sentences that were translated, for --analysis"},
     {"hypothesis", "FILE", TSR_OPTION_FILE, FIELD(hypotheses), .repeats = 1,
      .help = "translations; - is standard input. Several files are compared with each other"},
     {"reference", "FILE", TSR_OPTION_FILE, FIELD(references), .repeats = 1,

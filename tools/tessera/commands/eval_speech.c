@@ -12,6 +12,14 @@
 
 enum { GROUP = 32 /* sounds that are open at once */ };
 
+/* A sound of a chunk. */
+typedef struct listener_sound {
+  char *path;
+  const char *language; /* of the tokenizer or the command line; NULL: its first window tells */
+  int32_t task;         /* TSR_SPEECH_* */
+  char *text;           /* what was heard in it; NULL: it is still to be heard */
+} listener_sound;
+
 int listener_hears(const char *folder, int *hears)
 {
   tsr_model *model = NULL;
@@ -55,7 +63,7 @@ static int make_request(listener *l, const translator_settings *settings)
   if (settings->search.is_given[SEARCH_BEAM]) {
     l->search.beam = settings->search.given.beam;
   }
-  l->request.language = settings->source_language;
+  l->otherwise = settings->source_language;
   l->request.timestamps = 0;
   l->request.condition_on_previous = 0;
   l->request.n_temperatures = 1;
@@ -68,6 +76,10 @@ int listener_open(listener *l, const translator_settings *settings, const char *
 {
   int code = check(settings);
   l->list = list;
+  l->sounds = calloc(TRANSLATOR_CHUNK, sizeof *l->sounds);
+  if (!l->sounds) {
+    return tsr_cli_no_memory();
+  }
   if (code == TSR_EXIT_OK) {
     code = tsr_cli_runtime(&l->runtime);
   }
@@ -88,7 +100,9 @@ int listener_open(listener *l, const translator_settings *settings, const char *
 static void clear(listener *l)
 {
   for (int32_t i = 0; i < l->n; i++) {
-    free(l->paths[i]);
+    free(l->sounds[i].path);
+    free(l->sounds[i].text);
+    l->sounds[i] = (listener_sound){0};
   }
   l->n = 0;
 }
@@ -96,31 +110,73 @@ static void clear(listener *l)
 void listener_finish(listener *l)
 {
   clear(l);
+  free(l->sounds);
   tsr_transcriber_close(l->transcriber);
   tsr_runtime_destroy(l->runtime);
 }
 
 /* ---- sounds ------------------------------------------------------------------------------------------------------ */
 
-int listener_add(listener *l, const char *path, size_t size)
+/* The path, relative to the list's folder. NULL without memory. */
+static char *join_path(const listener *l, const char *path, size_t size)
 {
   const char *slash = size > 0 && path[0] != '/' ? strrchr(l->list, '/') : NULL;
   const size_t length = slash ? (size_t)(slash + 1 - l->list) : 0;
   char *joined = malloc(length + size + 1);
   if (!joined) {
-    return tsr_cli_no_memory();
+    return NULL;
   }
   memcpy(joined, l->list, length);
   if (size > 0) {
     memcpy(joined + length, path, size);
   }
   joined[length + size] = '\0';
-  l->paths[l->n++] = joined;
+  return joined;
+}
+
+enum { COLUMN_ROOM = 64 };
+
+/* A column as text, cut to its room. */
+static void read_column(const tsr_corpus *corpus, int32_t column, char text[COLUMN_ROOM])
+{
+  const char *bytes;
+  size_t size;
+  tsr_corpus_column(corpus, column, &bytes, &size);
+  snprintf(text, COLUMN_ROOM, "%.*s", (int)(size < COLUMN_ROOM ? size : COLUMN_ROOM - 1), bytes);
+}
+
+/* What the list's columns say of a sound. */
+static int read_columns(const listener *l, const tsr_corpus *corpus, int64_t number, listener_sound *sound)
+{
+  const tsr_tokenizer *tokenizer = tsr_transcriber_tokenizer(l->transcriber);
+  char language[COLUMN_ROOM], task[COLUMN_ROOM];
+  int32_t index;
+  read_column(corpus, 3, language);
+  read_column(corpus, 4, task);
+  if (language[0] && tsr_speech_find_language(tokenizer, language, &index) != TSR_OK) {
+    tsr_cli_error("%s, pair %lld: %s", l->list, (long long)number, tsr_error_message());
+    return TSR_EXIT_INPUT;
+  }
+  sound->language = language[0] ? tsr_tokenizer_language(tokenizer, index) : l->otherwise;
+  const int is_translation = strcmp(task, "translate") == 0;
+  if (task[0] && !is_translation && strcmp(task, "transcribe") != 0) {
+    tsr_cli_error("%s, pair %lld: there is no task '%s': expected transcribe or translate", l->list, (long long)number,
+                  task);
+    return TSR_EXIT_INPUT;
+  }
+  sound->task = is_translation ? TSR_SPEECH_TRANSLATE : TSR_SPEECH_TRANSCRIBE;
   return TSR_EXIT_OK;
 }
 
-/* The texts of all segments, which begin with blanks; line ends become blanks. */
-static int tell(const tsr_transcript *t, int32_t sound, listener_take_fn take, void *user)
+int listener_add(listener *l, const tsr_corpus *corpus, const tsr_corpus_pair *pair)
+{
+  listener_sound *sound = &l->sounds[l->n++];
+  sound->path = join_path(l, pair->source, pair->source_size);
+  return sound->path ? read_columns(l, corpus, pair->number, sound) : tsr_cli_no_memory();
+}
+
+/* The texts of all segments, which begin with blanks; line ends become blanks. NULL without memory. */
+static char *text_of(const tsr_transcript *t)
 {
   size_t size = 0;
   for (int32_t i = 0; i < t->n_segments; i++) {
@@ -128,7 +184,7 @@ static int tell(const tsr_transcript *t, int32_t sound, listener_take_fn take, v
   }
   char *text = malloc(size + 1);
   if (!text) {
-    return tsr_cli_no_memory();
+    return NULL;
   }
   size = 0;
   for (int32_t i = 0; i < t->n_segments; i++) {
@@ -139,29 +195,32 @@ static int tell(const tsr_transcript *t, int32_t sound, listener_take_fn take, v
   for (size_t i = 0; i < size; i++) {
     text[i] = text[i] == '\n' || text[i] == '\r' || text[i] == '\t' ? ' ' : text[i];
   }
-  const int code = take(user, sound, text, size);
-  free(text);
-  return code;
+  text[size] = '\0';
+  return text;
 }
 
-static int transcribe_group(listener *l, int32_t first, int32_t n, listener_take_fn take, void *user)
+/* Sounds of one language and one task. */
+static int transcribe_group(listener *l, listener_sound *const *group, int32_t n)
 {
   const tsr_audio_options options = {TSR_SIZED(tsr_audio_options), .plugins_path = tsr_cli_audio_path()};
   tsr_audio *sounds[GROUP] = {NULL};
   tsr_transcript transcripts[GROUP];
   int code = TSR_EXIT_OK;
+  l->request.language = group[0]->language;
+  l->request.task = group[0]->task;
   for (int32_t i = 0; i < n && code == TSR_EXIT_OK; i++) {
-    code = tsr_cli_fail_input(tsr_audio_open(l->paths[first + i], &options, &sounds[i]));
+    code = tsr_cli_fail_input(tsr_audio_open(group[i]->path, &options, &sounds[i]));
   }
   const int is_done =
       code == TSR_EXIT_OK &&
       (code = tsr_cli_fail(tsr_transcribe(l->transcriber, n, sounds, &l->request, transcripts))) == TSR_EXIT_OK;
   for (int32_t i = 0; i < n && is_done; i++) {
     if (code == TSR_EXIT_OK && transcripts[i].status != TSR_OK) {
-      tsr_cli_error("%s", transcripts[i].error ? transcripts[i].error : l->paths[first + i]);
+      tsr_cli_error("%s", transcripts[i].error ? transcripts[i].error : group[i]->path);
       code = tsr_cli_exit_code(transcripts[i].status);
     }
-    code = code == TSR_EXIT_OK ? tell(&transcripts[i], first + i, take, user) : code;
+    group[i]->text = text_of(&transcripts[i]);
+    code = code == TSR_EXIT_OK && !group[i]->text ? tsr_cli_no_memory() : code;
     tsr_transcript_finish(&transcripts[i]);
   }
   for (int32_t i = 0; i < n; i++) {
@@ -170,15 +229,39 @@ static int transcribe_group(listener *l, int32_t first, int32_t n, listener_take
   return code;
 }
 
+static int is_alike(const listener_sound *a, const listener_sound *b)
+{
+  const int is_named = a->language && b->language;
+  return a->task == b->task && (is_named ? strcmp(a->language, b->language) == 0 : a->language == b->language);
+}
+
+/* The sounds from `first` on that are still to be heard and are of its language and its task, some at most. */
+static int32_t gather(listener *l, int32_t first, listener_sound *group[GROUP])
+{
+  int32_t n = 0;
+  for (int32_t i = first; i < l->n && n < GROUP; i++) {
+    if (!l->sounds[i].text && is_alike(&l->sounds[i], &l->sounds[first])) {
+      group[n++] = &l->sounds[i];
+    }
+  }
+  return n;
+}
+
 int listener_transcribe(listener *l, listener_take_fn take, void *user)
 {
   int code = TSR_EXIT_OK;
-  for (int32_t i = 0; i < l->n && code == TSR_EXIT_OK; i += GROUP) {
-    const int32_t n = l->n - i < GROUP ? l->n - i : GROUP;
-    code = transcribe_group(l, i, n, take, user);
-    tsr_cli_progress_update(&l->progress, l->done + i + n, 0);
+  for (int32_t i = 0; i < l->n && code == TSR_EXIT_OK; i++) {
+    if (!l->sounds[i].text) {
+      listener_sound *group[GROUP];
+      const int32_t n = gather(l, i, group);
+      code = transcribe_group(l, group, n);
+      l->done += n;
+      tsr_cli_progress_update(&l->progress, l->done, 0);
+    }
   }
-  l->done += l->n;
+  for (int32_t i = 0; i < l->n && code == TSR_EXIT_OK; i++) {
+    code = take(user, i, l->sounds[i].text, strlen(l->sounds[i].text));
+  }
   clear(l);
   tsr_cli_progress_clear(&l->progress);
   return code;

@@ -6,6 +6,7 @@
 #ifndef TESSERA_TOOLS_EVAL_SPEECH_H
 #define TESSERA_TOOLS_EVAL_SPEECH_H
 
+#include "tessera/corpus.h"
 #include "tessera/transcriber.h"
 #include "tools/tessera/text/translator.h"
 
@@ -15,10 +16,11 @@ typedef struct listener {
   tsr_transcriber *transcriber;
   tsr_transcribe_options request;
   tsr_generate_options search;
-  const char *list;              /* whose folder the sounds are relative to */
-  char *paths[TRANSLATOR_CHUNK]; /* [n] of a chunk */
+  const char *list;      /* whose folder the sounds are relative to */
+  const char *otherwise; /* the language of sounds for which the list names none; NULL: their first windows tell */
+  struct listener_sound *sounds; /* [n] of a chunk, with room for TRANSLATOR_CHUNK */
   int32_t n;
-  int64_t done; /* sounds of the chunks before */
+  int64_t done; /* sounds that were heard */
   tsr_cli_progress progress;
 } listener;
 
@@ -30,13 +32,14 @@ int listener_hears(const char *folder, int *hears);
 int listener_open(listener *l, const translator_settings *settings, const char *list);
 void listener_finish(listener *l);
 
-/* Adds a sound to the chunk, which has room for TRANSLATOR_CHUNK. */
-int listener_add(listener *l, const char *path, size_t size);
+/* Adds the sound of the list's last pair to the chunk, which has room for TRANSLATOR_CHUNK. A third column of the list
+ * names its language, a fourth its task. */
+int listener_add(listener *l, const tsr_corpus *corpus, const tsr_corpus_pair *pair);
 
 /* Takes what was heard in a sound of the chunk: its text on one line. */
 typedef int (*listener_take_fn)(void *user, int32_t sound, const char *text, size_t size);
 
-/* Transcribes the chunk, in its order, and empties it. A sound that cannot be read ends it. */
+/* Transcribes the chunk, hands its texts over in its order, and empties it. A sound that cannot be read ends it. */
 int listener_transcribe(listener *l, listener_take_fn take, void *user);
 
 #endif
