@@ -83,7 +83,7 @@ static int is_name(const char *text, const char *name)
 static int32_t find_code(const tsr_tokenizer *tokenizer, const char *code)
 {
   for (int32_t i = 0; i < tokenizer->n_languages; i++) {
-    if (is_name(code, tokenizer->languages[i].code)) {
+    if (is_name(code, tokenizer->languages[i].code) || is_name(code, tokenizer->languages[i].token)) {
       return i;
     }
   }

@@ -128,6 +128,8 @@ transcribe 2 "$sounds/fox.wav" --rate 8000
 stderr_has 'need --raw'
 run 3 transcribe "$sounds/fox.wav" --model "$model"
 stderr_has 'reads text, not sound'
+run 0 transcribe "$sounds/fox.wav" --model "$listener" --device cpu --language '<|EN|>' --temperature 0
+run 0 transcribe "$sounds/fox.wav" --model "$listener" --device cpu --language AUTO --temperature 0
 run 2 transcribe "$sounds/fox.wav" --model "$listener" --device cpu --language klingon
 stderr_has 'klingon'
 

@@ -121,6 +121,13 @@ class Speech(unittest.TestCase):
         for one in ["0.85", "0.9", "0.95"]: # a step would lead beyond 1
             self.check_verbose("count", HEAR, ["--words", "--temperature", one], temperature=one)
 
+    def test_languages(self):
+        """By code, token or English name, whatever the letters' case; `auto` names none."""
+        for same in [["fr", "FR", "<|fr|>", "<|FR|>", "French", "fRENCH"], [[], "auto", "Auto"]]:
+            answers = [hear(self.server, sound("bonjour"), language=one, temperature="0") for one in same]
+            self.assertEqual(answers[0][0], 200)
+            self.assertEqual(answers, [answers[0]] * len(same))
+
     def test_forms(self):
         for name in ["fox", "long31"]:
             text = transcribe(name)["text"].strip()

@@ -405,7 +405,7 @@ static void test_names(void **state)
   char *folder = make_temporary_folder();
   write_text(path_in(folder, "tokenizer.json"), fast_json);
   tsr_tokenizer *tokenizer = open_folder(folder);
-  static const char *const english[] = {"en", "EN", "<|en|>", "English", "eNGLISH"};
+  static const char *const english[] = {"en", "EN", "<|en|>", "<|EN|>", "English", "eNGLISH"};
   int32_t index;
   for (size_t i = 0; i < sizeof english / sizeof english[0]; i++) {
     assert_int_equal(tsr_speech_find_language(tokenizer, english[i], &index), TSR_OK);
@@ -415,7 +415,7 @@ static void test_names(void **state)
   assert_null(tsr_speech_language_name("tlh"));
   assert_null(tsr_speech_language_name(NULL));
   /* A language that the vocabulary lacks, and one that there is not. */
-  static const char *const unknown[] = {"castilian", "engl", ""};
+  static const char *const unknown[] = {"castilian", "engl", "<|english|>", "<|en", ""};
   for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
     assert_int_equal(tsr_speech_find_language(tokenizer, unknown[i], &index), TSR_ERR_ARGUMENT);
     assert_message_has("is not one of the 2 that this tokenizer has; the nearest: ");

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "tools/tessera/common/device.h"
 #include "tools/tessera/common/json.h"
@@ -450,7 +451,7 @@ static int read_wishes(speech *s)
   }
   wishes->task =
       strcmp(c->endpoint->path, "/v1/audio/translations") == 0 ? TSR_SPEECH_TRANSLATE : TSR_SPEECH_TRANSCRIBE;
-  wishes->language = language[0] ? language : NULL;
+  wishes->language = language[0] && strcasecmp(language, "auto") != 0 ? language : NULL;
   wishes->prompt = prompt[0] ? prompt : NULL;
   return 1;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "tessera/files.h"
@@ -296,7 +297,7 @@ static int make_request(session *s)
   s->search.beam = o->beam > 0 ? o->beam : s->search.beam;
   fill_temperatures(s);
   s->request.task = o->task;
-  s->request.language = o->language && strcmp(o->language, "auto") != 0 ? o->language : NULL;
+  s->request.language = o->language && strcasecmp(o->language, "auto") != 0 ? o->language : NULL;
   s->request.prompt = o->prompt;
   s->request.prompt_stays = o->prompt_stays;
   s->request.condition_on_previous = !o->forgets;
