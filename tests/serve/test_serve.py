@@ -307,6 +307,16 @@ class Life(unittest.TestCase):
             self.assertEqual(server.translate()[0], 400)
             self.assertEqual(server.end(), 0)
 
+    def test_check_of_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for options, told in [([], "--models is missing"), (["--models", folder], "there is no model folder"),
+                                  (["--models", os.path.join(folder, "none")], "none is no folder")]:
+                done = subprocess.run([PROGRAM, "serve", "--check", *options], capture_output=True, text=True,
+                                      timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+                self.assertIn("no model is served: ", done.stderr)
+                self.assertIn(told, done.stderr)
+
     def test_split(self):
         """A model on several devices; the state lists them."""
         with Server("--split", device="cpu,reference,cpu") as server:
@@ -334,8 +344,8 @@ class Life(unittest.TestCase):
 
     def test_a_direction_that_is_misspelt(self):
         told = subprocess.run([PROGRAM, "serve", "--models", MODELS, "--direction", "demo=en-fr", "--check"],
-                              capture_output=True, text=True, check=True)
-        self.assertEqual(told.stdout, "")
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((told.returncode, told.stdout), (3, ""))
         self.assertIn(f"--direction demo=en-fr: there is no folder {MODELS}/demo\n", told.stderr)
         self.assertIn("nothing says which languages it translates", told.stderr)
         self.assertIn(f"no model is served: the model folders below {MODELS} were left out", told.stderr)
@@ -352,9 +362,9 @@ class Life(unittest.TestCase):
                 file.write('{"source": "en", "target": ')
             suggestions = os.path.join(folder, "none", "suggestions")
             done = subprocess.run([PROGRAM, "serve", "--models", folder, "--check", "--suggestions", suggestions],
-                                  capture_output=True, text=True, timeout=60, check=True)
+                                  capture_output=True, text=True, timeout=60, check=False)
             self.assertIn(f"--suggestions {suggestions}: cannot be written: No such file", done.stderr)
-            self.assertEqual(done.stdout, "")
+            self.assertEqual((done.returncode, done.stdout), (3, ""))
             self.assertIn(f"{folder}/one has no weights", done.stderr)
             self.assertIn(f"{folder}/one/tessera-serve.json: line 1: ", done.stderr)
 

@@ -397,7 +397,7 @@ static int describe(model_set *set)
   return set->json ? TSR_EXIT_OK : tsr_cli_no_memory();
 }
 
-void model_set_print(const model_set *set)
+int32_t model_set_print(const model_set *set)
 {
   for (int32_t i = 0; i < set->n_models; i++) {
     const model *m = set->models[i];
@@ -415,6 +415,7 @@ void model_set_print(const model_set *set)
     }
     putchar('\n');
   }
+  return set->n_models;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ */

@@ -73,8 +73,8 @@ const char *model_set_languages_json(const model_set *set, size_t *size);
 /* What is open and what failed, for the page and /metrics: an array of objects without paths. */
 json_t *models_describe(models *m);
 
-/* Prints what would be served. */
-void model_set_print(const model_set *set);
+/* Prints what would be served. Returns the number of models. */
+int32_t model_set_print(const model_set *set);
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 

@@ -239,9 +239,9 @@ static int run(void *opaque)
   code = code == TSR_EXIT_OK ? models_read(v->models, made->config) : code;
   if (code == TSR_EXIT_OK && s->options.check) {
     model_set *set = models_hold(v->models);
-    model_set_print(set);
+    const int32_t n = model_set_print(set);
     models_release(v->models, set);
-    return TSR_EXIT_OK;
+    return n > 0 ? TSR_EXIT_OK : TSR_EXIT_INPUT; /* and stderr says why nothing is */
   }
   code = code == TSR_EXIT_OK ? start(s) : code;
   if (code == TSR_EXIT_OK) {
