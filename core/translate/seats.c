@@ -266,6 +266,7 @@ void tsr_seat_replace(tsr_translator *t, tsr_seat *seat, tsr_job **answers)
   seat->message = NULL;
   seat->failure = TSR_OK;
   seat->n_stopped = 0;
+  seat->n_replaced++;
   memset(seat->shown, 0, sizeof seat->shown);
   seat->is_dead = status != TSR_OK;
   int32_t n_alive = 0;

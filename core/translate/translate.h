@@ -122,6 +122,7 @@ typedef struct tsr_seat {
   int32_t n_workers;  /* threads */
   int32_t n_used;     /* of them, as many as the device executes side by side */
   int32_t n_stopped;  /* of them, those that have seen that it failed */
+  int32_t n_replaced; /* how often another device took its place, or none could */
   int32_t n_holders;  /* threads of callers that work with its transformer, or wait for that: its own begin nothing */
   int32_t is_held;    /* one of them does */
   tsr_shown shown[TSR_CALL_KINDS];

@@ -392,7 +392,8 @@ static void run_batch(tsr_worker *w)
   }
 }
 
-/* With the lock: the seat's device failed. The last worker that sees it looks for another one. */
+/* With the lock: the seat's device failed. The last worker that sees it looks for another one. That may have failed as
+ * well before a worker wakes up, which has to be counted anew then. */
 static void stop_for_failure(tsr_worker *w)
 {
   tsr_translator *t = w->translator;
@@ -401,7 +402,8 @@ static void stop_for_failure(tsr_worker *w)
     tsr_seat_replace(t, seat, &w->answers);
     return;
   }
-  while (seat->failure != TSR_OK && !t->is_closing) {
+  const int32_t n = seat->n_replaced;
+  while (seat->n_replaced == n && !t->is_closing) {
     pthread_cond_wait(&t->more, &t->lock);
   }
 }

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices of the server are lost while many clients have requests in flight. Usage: test_lost.py PROGRAM MODELS TEST..
 
-FAILING_DEVICE is the folder of the backend `failing`, BACKENDS those that take its place. The tests of LostCard run
-behind tests/card/with, whose layer loses the card, and BACKENDS has vulkan and cpu."""
+FAILING_DEVICE is the folder of the backend `failing`, BACKENDS those that take its place. SLOW_WAKE:
+tests/faults/slow_wake.c, built; without it the test that needs it is skipped. The tests of LostCard run behind
+tests/card/with, whose layer loses the card, and BACKENDS has vulkan and cpu."""
 import http.client
 import json
 import os
@@ -104,8 +105,8 @@ class Losing(unittest.TestCase):
             self.assertLess(time.monotonic(), end, what)
             time.sleep(0.05)
 
-    def start_with(self, device, environment, models=MODELS):
-        server = Server("--max-length", "24", "--beam", "1", "--timeout", "600", models=models, device=device,
+    def start_with(self, device, environment, models=MODELS, options=()):
+        server = Server("--max-length", "24", "--beam", "1", "--timeout", "600", *options, models=models, device=device,
                         environment=environment)
         self.addCleanup(server.__exit__)
         return server
@@ -135,10 +136,10 @@ class Lost(Losing):
         super().setUp()
         self.gone = os.path.join(self.folder.name, "gone")
 
-    def start(self, device, models=MODELS, **environment):
+    def start(self, device, models=MODELS, options=(), **environment):
         path = os.environ["FAILING_DEVICE"] + ":" + os.environ["BACKENDS"]
         return self.start_with(device, {"TESSERA_BACKEND_PATH": path, "TESSERA_FAILING_WHILE": self.gone,
-                                        **environment}, models)
+                                        **environment}, models, options)
 
     def test_speech(self):
         """A sound that is being heard is heard again, and of its stream nothing comes twice."""
@@ -240,6 +241,16 @@ class Lost(Losing):
             self.wait("lost several times", lambda: server.metric("tessera_failures_total") >= 2)
         self.conclude(server, load)
         self.assertIn("the device stopped answering", server.log())
+
+    @unittest.skipUnless("SLOW_WAKE" in os.environ, "needs SLOW_WAKE")
+    def test_one_after_the_other(self):
+        """The device in the place of one that was lost is lost at once, too, before a thread that waited wakes up."""
+        server = self.start("auto", options=["--workers", "2", "--batch", "1"], TESSERA_FAILING_DEVICES="2",
+                            TESSERA_FAILING_RUNS="1", LD_PRELOAD=os.environ["SLOW_WAKE"], SLOW_WAKE_MS="1000")
+        self.answers(server)
+        self.assertIn("going on with failing:1", server.log())
+        self.assertIn("going on with reference:0", server.log())
+        self.assertEqual(server.end(), 0, server.log())
 
     def test_not_there_at_the_start(self):
         with open(self.gone, "w", encoding="ascii"):
