@@ -3,8 +3,9 @@
 """Signals under load. Usage: test_signals.py PROGRAM MODELS TIMES [TEST]
 
 SIGTERM, TIMES times at drawn moments: what the server has read of a request is answered whole, everything else refused.
-SIGHUP: no request is lost, though models are opened anew. TESSERA_SEED draws other moments. SLOW_RECEIVE, SLOW_ANSWER:
-tests/faults/slow_receive.c and slow_answer.c, built; without one the test that needs it is skipped."""
+SIGHUP: no request is lost, though models are opened anew. TESSERA_SEED draws other moments. SLOW_RECEIVE, SLOW_ANSWER,
+OWN_SOCKETS: tests/faults/slow_receive.c, slow_answer.c and own_sockets.c, built; without one the test that needs it is
+skipped."""
 import contextlib
 import json
 import os
@@ -245,6 +246,13 @@ class Terminated(unittest.TestCase):
             with Server("--beam", "1", models=models, environment=slow) as server:
                 self.assertEqual(server.ask("POST", path, body, kind)[0], 200)
                 self.assertEqual(server.end(), 0, server.log())
+
+    @unittest.skipUnless("OWN_SOCKETS" in os.environ, "needs OWN_SOCKETS")
+    def test_who_closes_the_listener(self):
+        """The thread that waits for it: libmicrohttpd aborts where another one does, rarely."""
+        with Server("--beam", "1", environment={"LD_PRELOAD": os.environ["OWN_SOCKETS"]}) as server:
+            self.assertEqual(server.translate()[0], 200)
+            self.assertEqual(server.end(), 0, server.log())
 
     def test_connections_that_the_system_has(self):
         """The server has accepted none of them when it is told to end: those with a request are answered, and the idle

@@ -47,6 +47,17 @@ static void end_idle(http_server *server)
   pthread_mutex_unlock(&server->lock);
 }
 
+/* By the thread that runs the daemon: another one might take the listener out of the list of what that thread waits for
+ * just before it does so itself, which ends the process (libmicrohttpd 0.9.75). */
+static void close_listener(http_server *server)
+{
+  int listener = (int)MHD_quiesce_daemon(server->daemon);
+  if (listener >= 0) {
+    close(listener);
+  }
+  atomic_store(&server->has_no_listener, 1);
+}
+
 /* A thread of libmicrohttpd's own waits once more where as many events came as it takes at once (128 in 0.9.75), and
  * leaves these alone meanwhile: so many clients that wait for their answers would hang until a connection's time is up.
  * This one waits itself, and the library only takes what there is. */
@@ -71,6 +82,9 @@ static void *run_daemon(void *user)
     eventfd_t n;
     eventfd_read(server->wake, &n);
     atomic_store(&server->is_woken, 0);
+    if (atomic_load(&server->is_closing) && !atomic_load(&server->has_no_listener)) {
+      close_listener(server);
+    }
     MHD_run(server->daemon);
     atomic_fetch_add(&server->n_turns, 1);
     if (atomic_load(&server->has_no_listener)) {
@@ -179,14 +193,10 @@ int http_drain(http_server *server, int (*gives_up)(void *user), void *user)
 {
   atomic_store(&server->is_draining, 1);
   accept_waiting(server, gives_up, user);
-  int listener = (int)MHD_quiesce_daemon(server->daemon);
-  if (listener >= 0) {
-    close(listener);
-  }
-  atomic_store(&server->has_no_listener, 1);
+  atomic_store(&server->is_closing, 1);
   http_wake(server);
   const struct timespec pause = {.tv_nsec = 10000000};
-  while (atomic_load(&server->n_connections) > 0) {
+  while (!atomic_load(&server->has_no_listener) || atomic_load(&server->n_connections) > 0) {
     if (gives_up(user)) {
       return 0;
     }

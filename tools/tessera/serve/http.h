@@ -57,7 +57,8 @@ typedef struct http_settings {
   double idle_seconds;        /* for a connection without a request; until its first byte, too */
 } http_settings;
 
-/* Listens and serves. *server is the caller's until http_stop and http_destroy. Returns an exit code, after it printed the reason. */
+/* Listens and serves. *server is the caller's until http_stop and http_destroy. Returns an exit code, after it printed
+ * the reason. */
 int http_start(const http_settings *settings, const http_handlers *handlers, http_server **server);
 
 /* Where it listens: "127.0.0.1:40000"; is_local: 1 if only this machine can reach it. */

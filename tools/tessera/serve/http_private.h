@@ -90,6 +90,7 @@ struct http_server {
   atomic_llong n_suspended; /* requests that wait for their answers */
   atomic_llong stream_bytes;
   atomic_int is_draining;
+  atomic_int is_closing;      /* 1: the thread that runs the daemon is to close the listener */
   atomic_int has_no_listener; /* 1: it is closed, and connections without a request end */
   double next_look;           /* for those; of the thread that runs the daemon */
   pthread_t reaper;
