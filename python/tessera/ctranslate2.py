@@ -24,7 +24,7 @@ import threading
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _native
-from ._lifetime import Closable
+from ._lifetime import Closable, called
 from ._native import check, ffi, lib, on_other_thread, sized, text_of
 from .errors import FormatError, InvalidArgumentError, UnsupportedError
 from .results import array_of
@@ -250,6 +250,11 @@ class _Settings:
     """What the search points to."""
 
 
+def _never_close() -> None:
+    """The thread of a pool may hold its translator last; to close that would wait for the thread."""
+    called.now = True
+
+
 class Translator(Closable):
     """Translates tokens. Any number of threads may call it; their calls are searched one after another."""
 
@@ -328,7 +333,7 @@ class Translator(Closable):
 
     def _later(self, work: Callable[[], List[Any]], n: int) -> List[AsyncTranslationResult]:
         if self._pool is None:
-            self._pool = concurrent.futures.ThreadPoolExecutor(1, "tessera")
+            self._pool = concurrent.futures.ThreadPoolExecutor(1, "tessera", initializer=_never_close)
         future = self._pool.submit(work)
         return [AsyncTranslationResult(future, i) for i in range(n)]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tessera
-from conftest import DATA, MODEL, lines_of
+from conftest import DATA, MODEL, lines_of, run_python
 from tessera import ctranslate2
 
 FOLDERS = sorted(path.parent for path in (DATA / "ctranslate2").glob("tiny-*/golden.json"))
@@ -223,6 +223,24 @@ def test_asynchronous(opened, golden):
     scores = opened.score_batch(golden["score_source"], golden["score_target"], asynchronous=True)
     wanted = golden["results"]["float32"]["score"]
     assert [pair.result().tokens for pair in scores] == [pair["tokens"] for pair in wanted]
+
+
+DROPPED = """
+import json, sys, threading
+from tessera import ctranslate2
+may_end = threading.Event()
+found = ctranslate2.Translator(sys.argv[1]).translate_batch(
+    [json.loads(sys.argv[2])], beam_size=1, callback=lambda _: not may_end.wait(), asynchronous=True
+)
+may_end.set()
+print(bool(found[0].result().hypotheses))
+"""
+
+
+def test_dropped_with_work_to_do(golden):
+    """The thread that does it is the last that holds the translator."""
+    found = run_python(DROPPED, str(POSTNORM), json.dumps(golden["source"][0]), timeout=60)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "True\n", "")
 
 
 def test_iterable(opened, golden):
