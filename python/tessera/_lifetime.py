@@ -24,6 +24,7 @@ class Closable:
         self._lock = threading.Condition()
         self._n_calls = 0
         self._is_closed = False
+        self._is_freed = False
         self._stops: Dict[int, Callable[[], None]] = {}
         _native.close_at_end(self)
 
@@ -37,12 +38,28 @@ class Closable:
             if self._is_closed:
                 return
             self._is_closed = True
-            for stop in self._stops.values():
-                stop()
-            while self._n_calls:
+            try:
+                for stop in self._stops.values():
+                    stop()
+                while self._n_calls:
+                    self._lock.wait()
+            except BaseException:  # an interrupt from the keyboard: it is closed when it is asked for again
+                self._is_closed = False
+                raise
+        try:
+            if _native.is_usable():
+                self._free()
+        finally:
+            with self._lock:
+                self._is_freed = True
+                self._lock.notify_all()
+
+    def _close_at_end(self) -> None:
+        """The same, and waits for a thread that does it already."""
+        self.close()
+        with self._lock:
+            while self._is_closed and not self._is_freed:
                 self._lock.wait()
-        if _native.is_usable():
-            self._free()
 
     def __enter__(self: _Self) -> _Self:
         return self

@@ -108,7 +108,7 @@ class _Process:
         if self.is_forked:
             return
         for owner in list(self.closers):
-            owner.close()
+            owner._close_at_end()
         if self.runtime is not None:
             lib.tsr_runtime_destroy(self.runtime)
             self.runtime = None
@@ -149,7 +149,7 @@ def runtime() -> Any:
 
 
 def close_at_end(owner: Any) -> None:
-    """Has owner.close called when Python ends."""
+    """Has a Closable closed when Python ends."""
     _process.closers.add(owner)
 
 

@@ -11,6 +11,8 @@ import threading
 import pytest
 
 from conftest import DATA, MODEL, ROOT, run_python
+from tessera import _native
+from tessera._lifetime import Closable
 from tessera._native import on_other_thread
 
 BEGIN = """
@@ -88,6 +90,56 @@ def test_interrupt_at_the_beginning(monkeypatch):
         on_other_thread(lambda: begun.append(1) or 0, lambda: None)
     monkeypatch.undo()
     assert not begun
+
+
+CLOSING = BEGIN + """
+import threading, time
+class Library:
+    def __getattr__(self, name):
+        return getattr(lib, name)
+    def tsr_runtime_destroy(self, runtime):
+        print("the runtime ends", flush=True)
+        lib.tsr_runtime_destroy(runtime)
+lib, tessera._native.lib = tessera._native.lib, Library()
+translator = tessera.Translator(model, "cpu")
+free, begun = translator._free, threading.Event()
+def free_slowly():
+    begun.set()
+    time.sleep(1)
+    free()
+    print("freed", flush=True)
+translator._free = free_slowly
+threading.Thread(target=translator.close, daemon=True).start()
+begun.wait()
+"""
+
+
+def test_end_while_another_thread_closes():
+    """What a thread is about to free needs the runtime, whatever kind of thread it is."""
+    found = run_python(CLOSING, *ARGUMENTS, timeout=60)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "freed\nthe runtime ends\n", "")
+
+
+def test_interrupted_close(monkeypatch):
+    """It can be closed again, and Python's end does so."""
+    closed = []
+
+    class Thing(Closable):
+        def _free(self):
+            closed.append(1)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_native, "is_usable", lambda: True)
+    thing = Thing()
+    thing._n_calls = 1
+    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+        context.setattr(thing._lock, "wait", interrupt)
+        thing.close()
+    thing._n_calls = 0
+    thing._close_at_end()
+    assert closed == [1]
 
 
 FORKED = BEGIN + """
