@@ -13,8 +13,23 @@ from . import _native
 
 _Self = TypeVar("_Self", bound="Closable")
 _keys = itertools.count(1)
-# Whether this thread is the library's and runs a function of the package: it must not close anything then.
+# Whether this thread is the library's and runs a function of the package: it must not close anything then, nor wait for
+# an answer, which it may have to bring itself. What nobody holds any more is collected in such a thread, too.
 called = threading.local()
+
+
+def is_called() -> bool:
+    return bool(getattr(called, "now", False))
+
+
+class BeingCalled:
+    """Within, this thread is such a one."""
+
+    def __enter__(self) -> None:
+        self._before, called.now = is_called(), True
+
+    def __exit__(self, *_: object) -> None:
+        called.now = self._before
 
 
 class Closable:
@@ -70,7 +85,7 @@ class Closable:
     def __del__(self) -> None:
         if getattr(self, "_is_closed", True) or sys.is_finalizing():
             return
-        if getattr(called, "now", False):
+        if is_called():
             threading.Thread(target=type(self).close, args=(self,)).start()
         else:
             self.close()

@@ -29,7 +29,7 @@ from typing import (
 )
 
 from . import _native
-from ._lifetime import Closable, called
+from ._lifetime import BeingCalled, Closable, is_called
 from ._native import check, ffi, lib, on_other_thread, sized, text_of, wait_for
 from .errors import BusyError, CancelledError, InvalidArgumentError, TesseraError, error_of
 from .options import Options, Request, defaults_of, options_of
@@ -97,24 +97,24 @@ def _tell(job: _Job) -> None:
 
 @ffi.callback("void (*)(void *, uint64_t, const tsr_translation *)")  # type: ignore[misc]
 def _on_answer(user: Any, _ticket: int, answer: Any) -> None:
-    called.now = True
-    job = _jobs.pop(int(ffi.cast("uintptr_t", user)))
-    try:
-        if answer.status:
-            job.error = error_of(answer.status, text_of(answer.message))
-        else:
-            job.answer = translation_of(answer, job.text)
-    except BaseException as error:
-        job.error = error
-    _tell(job)
-    called.now = False
+    with BeingCalled():
+        job = _jobs.pop(int(ffi.cast("uintptr_t", user)))
+        try:
+            if answer.status:
+                job.error = error_of(answer.status, text_of(answer.message))
+            else:
+                job.answer = translation_of(answer, job.text)
+        except BaseException as error:
+            job.error = error
+        _tell(job)
 
 
 @ffi.callback("void (*)(void *, uint64_t, const char *, size_t)")  # type: ignore[misc]
 def _on_piece(user: Any, _ticket: int, text: Any, size: int) -> None:
-    job = _jobs.get(int(ffi.cast("uintptr_t", user)))
-    if job is not None and job.piece is not None:
-        job.piece(ffi.unpack(text, size).decode("utf-8", "replace"))
+    with BeingCalled():
+        job = _jobs.get(int(ffi.cast("uintptr_t", user)))
+        if job is not None and job.piece is not None:
+            job.piece(ffi.unpack(text, size).decode("utf-8", "replace"))
 
 
 # ---- the translator -------------------------------------------------------------------------------------------------
@@ -313,8 +313,9 @@ class Translator(Closable):
         finally:
             for job in jobs:
                 self._cancel(job)
-            for job in jobs:  # the library does not touch them any more
-                events[job].wait()
+            if not is_called():
+                for job in jobs:  # the library does not touch them any more
+                    events[job].wait()
 
     # ---- many together
 
@@ -431,7 +432,7 @@ class Translator(Closable):
             finally:
                 if not is_over:
                     self._cancel(job)
-                    while pieces.get() is not None:
+                    while not is_called() and pieces.get() is not None:
                         pass
 
         return run()

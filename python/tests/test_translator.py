@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tessera
-from conftest import DATA, MODEL
+from conftest import DATA, MODEL, run_python
 
 
 def texts_of(translations):
@@ -418,3 +418,42 @@ def test_dropped(english):
     next(stream)
     del opened, stream
     gc.collect()
+
+
+DROPPED = """
+import gc, queue, sys, threading, time, tessera
+model, text = sys.argv[1:]
+SimpleQueue, is_dropped, is_collected = queue.SimpleQueue, threading.Event(), threading.Event()
+class Collecting:
+    def __init__(self):
+        self.queue = SimpleQueue()
+    def get(self, **options):
+        return self.queue.get(**options)
+    def put(self, piece):
+        self.queue.put(piece)
+        if piece is not None:
+            is_dropped.wait()
+            gc.collect()
+            is_collected.set()
+def drop():
+    translator = tessera.Translator(model, "cpu")
+    held = [translator, translator.stream(text), translator.translate_iter([text] * 9)]
+    next(held[2])
+    next(held[1])
+    held.append(held)  # so that the collector alone finds them
+queue.SimpleQueue = Collecting
+gc.disable()
+drop()
+is_dropped.set()
+is_collected.wait()
+while tessera._native._process.closers:
+    gc.collect()
+    time.sleep(0.01)
+print("closed")
+"""
+
+
+def test_dropped_in_a_function_of_its_own(english):
+    """What nobody holds any more is collected in whatever thread makes objects: here the library's, between pieces."""
+    found = run_python(DROPPED, str(MODEL), english[0], timeout=60)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "closed\n", "")
