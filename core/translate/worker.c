@@ -59,7 +59,7 @@ static int32_t least_of(const tsr_seat *seat, const tsr_class *class)
 static int32_t may_start(const tsr_worker *w)
 {
   const tsr_translator *t = w->translator;
-  if (!t->first || w->index >= w->seat->n_used || w->seat->n_holders > 0) {
+  if (!t->first || w->seat->n_holders > 0 || w->index >= w->seat->n_used) { /* a holder may change n_used */
     return 0;
   }
   const tsr_class *class = t->first->job->class;

@@ -380,7 +380,7 @@ static void *run_late(void *user)
 {
   models *m = user;
   pthread_mutex_lock(&m->lock);
-  while (!m->is_stopping) {
+  while (!m->is_stopping || m->all) { /* texts that nobody waits for any more keep their models */
     if (!drop_late_of_any(m)) {
       struct timespec until = clock_until(0.1);
       pthread_cond_timedwait(&m->stops, &m->lock, &until);
