@@ -235,11 +235,12 @@ static int is_alike(const listener_sound *a, const listener_sound *b)
   return a->task == b->task && (is_named ? strcmp(a->language, b->language) == 0 : a->language == b->language);
 }
 
-/* The sounds from `first` on that are still to be heard and are of its language and its task, some at most. */
+/* A sound, and those behind it that are still to be heard and are of its language and its task, some at most. */
 static int32_t gather(listener *l, int32_t first, listener_sound *group[GROUP])
 {
-  int32_t n = 0;
-  for (int32_t i = first; i < l->n && n < GROUP; i++) {
+  int32_t n = 1;
+  group[0] = &l->sounds[first];
+  for (int32_t i = first + 1; i < l->n && n < GROUP; i++) {
     if (!l->sounds[i].text && is_alike(&l->sounds[i], &l->sounds[first])) {
       group[n++] = &l->sounds[i];
     }
