@@ -39,9 +39,8 @@ class Closable:
         self._lock = threading.Condition()
         self._n_calls = 0
         self._is_closed = False
-        self._is_freed = False
         self._stops: Dict[int, Callable[[], None]] = {}
-        _native.close_at_end(self)
+        _native.opened(self)
 
     def _free(self) -> None:
         """Frees what the library has made. No call is under way any more."""
@@ -65,16 +64,7 @@ class Closable:
             if _native.is_usable():
                 self._free()
         finally:
-            with self._lock:
-                self._is_freed = True
-                self._lock.notify_all()
-
-    def _close_at_end(self) -> None:
-        """The same, and waits for a thread that does it already."""
-        self.close()
-        with self._lock:
-            while self._is_closed and not self._is_freed:
-                self._lock.wait()
+            _native.closed()
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -85,10 +75,13 @@ class Closable:
     def __del__(self) -> None:
         if getattr(self, "_is_closed", True) or sys.is_finalizing():
             return
-        if is_called():
-            threading.Thread(target=type(self).close, args=(self,)).start()
-        else:
+        if not is_called():
             self.close()
+            return
+        try:
+            threading.Thread(target=type(self).close, args=(self,)).start()
+        except RuntimeError:  # Python ends, and begins no threads any more
+            _native.close_at_end(self)
 
     @contextlib.contextmanager
     def _calling(self, stop: Optional[Callable[[], None]] = None) -> Iterator[None]:

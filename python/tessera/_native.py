@@ -97,10 +97,14 @@ class _Process:
         self.runtime: Any = None
         self.is_forked = False
         self.closers: "weakref.WeakSet[Any]" = weakref.WeakSet()
+        self.all_closed = threading.Condition()
+        self.n_open = 0  # with those that nobody holds any more, and that a thread is about to close
+        self.left: List[Any] = []  # that the end of Python is to close, since no thread could be begun for them
 
     def after_fork(self) -> None:
         """In the child: threads of the library and its drivers are gone, and its locks are as they were."""
         self.lock = threading.Lock()
+        self.all_closed = threading.Condition()
         self.is_forked = self.is_forked or self.runtime is not None
 
     def finish(self) -> None:
@@ -108,7 +112,15 @@ class _Process:
         if self.is_forked:
             return
         for owner in list(self.closers):
-            owner._close_at_end()
+            owner.close()
+        while True:
+            with self.all_closed:
+                while self.n_open > 0 and not self.left:
+                    self.all_closed.wait()
+                if not self.left:
+                    break
+                owner = self.left.pop()
+            owner.close()
         if self.runtime is not None:
             lib.tsr_runtime_destroy(self.runtime)
             self.runtime = None
@@ -148,9 +160,25 @@ def runtime() -> Any:
         return _process.runtime
 
 
-def close_at_end(owner: Any) -> None:
-    """Has a Closable closed when Python ends."""
+def opened(owner: Any) -> None:
+    """Has a Closable closed when Python ends; the runtime ends behind it, whoever closes it."""
     _process.closers.add(owner)
+    with _process.all_closed:
+        _process.n_open += 1
+
+
+def closed() -> None:
+    """One of those is freed."""
+    with _process.all_closed:
+        _process.n_open -= 1
+        _process.all_closed.notify_all()
+
+
+def close_at_end(owner: Any) -> None:
+    """Keeps a Closable that nobody holds until Python ends, and closes it then."""
+    with _process.all_closed:
+        _process.left.append(owner)
+        _process.all_closed.notify_all()
 
 
 def device_name(device: Optional[str]) -> str:

@@ -121,7 +121,7 @@ def test_end_while_another_thread_closes():
 
 
 def test_interrupted_close(monkeypatch):
-    """It can be closed again, and Python's end does so."""
+    """It can be closed again, as Python's end does."""
     closed = []
 
     class Thing(Closable):
@@ -138,7 +138,8 @@ def test_interrupted_close(monkeypatch):
         context.setattr(thing._lock, "wait", interrupt)
         thing.close()
     thing._n_calls = 0
-    thing._close_at_end()
+    thing.close()
+    thing.close()
     assert closed == [1]
 
 
