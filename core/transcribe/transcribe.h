@@ -20,8 +20,8 @@ struct tsr_transcriber {
   tsr_speech_tokens tokens;
   int32_t is_multilingual;
   int32_t has_timestamps; /* 0: it was trained without, and cannot write them */
-  int32_t median_width; /* of the filter that times of words go through */
-  int32_t *languages;   /* [n_languages] ids of their tokens */
+  int32_t median_width;   /* of the filter that times of words go through */
+  int32_t *languages;     /* [n_languages] ids of their tokens */
   int32_t n_languages;
   int32_t batch;
 };

@@ -22,8 +22,8 @@ static const float forgetting_temperature = 0.5f; /* a text that took more is no
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Whether prefixes have languages and tasks: the folder says it, or the vocabulary's size does. Whether the model writes
- * timestamps: it does, unless the folder says otherwise. And how times of words are filtered. */
+/* Whether prefixes have languages and tasks: the folder says it, or the vocabulary's size does. Whether the model
+ * writes timestamps: it does, unless the folder says otherwise. And how times of words are filtered. */
 static tsr_status read_generation_config(tsr_transcriber *t, const char *folder)
 {
   char *path = tsr_path_join(folder, "generation_config.json");

@@ -56,8 +56,8 @@ tsr_stack tsr_stack_decoder(const tsr_transformer_config *config);
 /* The type of the states. */
 tsr_dtype tsr_builder_states(const tsr_builder *b);
 
-/* The attribute reduced_precision of attention: to what it may round its factors. bf16 has too few bits for a model that
- * only translates to gain by it; in training the products around attention round to it anyway. */
+/* The attribute reduced_precision of attention: to what it may round its factors. bf16 has too few bits for a model
+ * that only translates to gain by it; in training the products around attention round to it anyway. */
 int32_t tsr_builder_reduced_attention(const tsr_builder *b);
 
 /* Opens a scope for each part of a dotted path. Returns their number, for tsr_builder_close_scopes. */

@@ -65,7 +65,7 @@ generation_config.json|s/"num_beams": 4/"num_beams": "four"/|"num_beams": expect
 generation_config.json|s/"num_beams"/"num_beam_groups": 2, &/|'num_beam_groups': this build does not have this setting
 generation_config.json|s/"num_beams": 4/"constraints": [1]/|'constraints': this build does not have this setting
 generation_config.json|s/"forced_eos_token_id": 0/"forced_eos_token_id": 9000/|'forced_eos_token_id' is 9000
-generation_config.json|s/"num_beams": 4/"do_sample": true, &/|generation_config.json: keys 'do_sample' and 'num_beams': sampling takes
+generation_config.json|s/"num_beams": 4/"do_sample": true, &/|_config.json: keys 'do_sample' and 'num_beams': sampling
 generation_config.json|1d|not valid JSON
 vocab.json|s/"<\/s>"/"<\/t>"/|token "</s>" is missing
 vocab.json|1d|not valid JSON
