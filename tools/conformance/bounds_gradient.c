@@ -146,6 +146,15 @@ static void bound_norm_row(const check_tensor *x, const check_tensor *gain, cons
   }
 }
 
+/* One row of dy alone, where x has something that is not finite: dbias does not depend on x. */
+static void bound_bias_row(const check_tensor *dy, const column_sums *sums, int64_t n, int64_t *i)
+{
+  for (i[3] = 0; i[3] < n; i[3]++) {
+    const int64_t at = check_at(dy, i);
+    add_to_column(sums->dbias, i[3], sums->rows, fabs(check_value(dy, at)), check_error(dy, at));
+  }
+}
+
 tsr_status check_bound_norm_gradient(check_values *values, const tsr_line_desc *line)
 {
   check_tensor x = check_tensor_of(values, line->in[0]);
@@ -176,7 +185,9 @@ tsr_status check_bound_norm_gradient(check_values *values, const tsr_line_desc *
   for (int64_t row = 0; row < rows; row++) {
     check_index(&dx, row * n, i);
     check_norm_row scale = check_norm_row_of(&x, i[0], i[1], i[2], line);
-    if (!scale.special) {
+    if (scale.special) {
+      bound_bias_row(&dy, &sums, n, i);
+    } else {
       bound_norm_row(&x, &gain, &dy, &dx, &sums, &scale, i);
     }
     for (i[3] = 0; i[3] < n && scale.overflows; i[3]++) {
