@@ -111,16 +111,12 @@ class _Process:
         """At the end of Python: no thread of the library may call it any more."""
         if self.is_forked:
             return
-        for owner in list(self.closers):
-            owner.close()
-        while True:
+        while self.n_open > 0:  # other threads may still open some, and close some
+            for owner in [*self.closers, *self.left]:
+                owner.close()
             with self.all_closed:
-                while self.n_open > 0 and not self.left:
-                    self.all_closed.wait()
-                if not self.left:
-                    break
-                owner = self.left.pop()
-            owner.close()
+                if self.n_open > 0:
+                    self.all_closed.wait(0.1)
         if self.runtime is not None:
             lib.tsr_runtime_destroy(self.runtime)
             self.runtime = None
@@ -176,9 +172,7 @@ def closed() -> None:
 
 def close_at_end(owner: Any) -> None:
     """Keeps a Closable that nobody holds until Python ends, and closes it then."""
-    with _process.all_closed:
-        _process.left.append(owner)
-        _process.all_closed.notify_all()
+    _process.left.append(owner)
 
 
 def device_name(device: Optional[str]) -> str:

@@ -120,6 +120,27 @@ def test_end_while_another_thread_closes():
     assert (found.returncode, found.stdout, found.stderr) == (0, "freed\nthe runtime ends\n", "")
 
 
+UNBEGUN = BEGIN + """
+import gc, threading
+from tessera import _lifetime
+def refuse(thread):
+    raise RuntimeError("can't start new thread")
+held = [tessera.Translator(model, "cpu")]
+held.append(held)  # so that the collector alone finds it
+threading.Thread.start = refuse
+with _lifetime.BeingCalled():
+    del held
+    gc.collect()
+print(len(tessera._native._process.left), tessera._native._process.n_open)
+"""
+
+
+def test_end_without_threads():
+    """What no thread could be begun for is closed when Python ends: it would wait for ever otherwise."""
+    found = run_python(UNBEGUN, *ARGUMENTS, timeout=60)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "1 1\n", "")
+
+
 def test_interrupted_close(monkeypatch):
     """It can be closed again, as Python's end does."""
     closed = []
